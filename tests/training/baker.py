@@ -91,7 +91,6 @@ def fitted_of(run: Session) -> FittedRound:
         bank=tuple(BankRubric(rubric=rubric) for rubric in (OVEN, TIME)),
         selector=selector(run.material.features["n_features"], 2),
         settings=InferenceSettings(),
-        dev_accuracy=1.0,
+        dev=run.arrays(run.indexed(()), run.material.dev),
         dev_hits=np.ones(1),
-        record={},
     )

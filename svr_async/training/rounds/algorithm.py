@@ -27,7 +27,7 @@ from svr_async.training.bank.merge import drop_redundant, merge, near_duplicates
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import extend, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import choose_settings, judge_missing
+from svr_async.training.rounds.publish import Hits, baseline_hits, in_use, judge_missing
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Ledger, RoundCarryover, Session
 from svr_async.training.rounds.stages import Stages, digest_of, unanswered_lines
 
@@ -44,11 +44,16 @@ NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways 
 
 @dataclass(slots=True, kw_only=True)
 class FitLog:
-    """The curves of all fits so far and the baselines by round; `watch` is called while a fit runs."""
+    """The curves of all fits so far, and by round the baselines, their hits and what to record.
+
+    `watch` is called while a fit runs.
+    """
 
     watch: FitWatch | None = None
     curves: list[FitCurve] = field(default_factory=list)
     baselines: dict[int, Baselines] = field(default_factory=dict)
+    hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
+    records: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def run(self, fit: Callable[[OnEpoch], FitResult], curve: FitCurve) -> FitResult:
         """Run a fit, report its epochs and keep its curve."""
@@ -60,7 +65,8 @@ class FitLog:
         """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
         train, dev = train.without_own(), dev.without_own()
         if train.n_entries and dev.n_entries:
-            self.baselines[number] = baselines(train, dev)
+            self.baselines[number] = found = baselines(train, dev)
+            self.hits[number] = baseline_hits(found, dev)
 
     def accuracies(self, number: int) -> tuple[float | None, float | None]:
         """Return the dev accuracies of the vote and of one weight per rubric of a round; None without dev entries."""
@@ -71,25 +77,20 @@ class FitLog:
         """Return the last curve of a round: that of the calibration, if there was one."""
         return next((curve for curve in reversed(self.curves) if curve.round == number), None)
 
-    def facts(self, record: Mapping[str, Any]) -> RoundFacts:
+    def facts(self, number: int) -> RoundFacts:
         """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
-        curve = self.last(record["round"])
+        curve, record = self.last(number), self.records[number]
         facts = {name: record[name] for name in RECORDED}
         if curve is not None and curve.best is not None:
             facts["active"] = curve.best.active
             facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
-        vote, linear = self.accuracies(record["round"])
+        vote, linear = self.accuracies(number)
         return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
-
-
-def fit_settings(config: TrainConfig) -> FitConfig:
-    """Return the fit's settings, without the diversity term if that is ablated."""
-    return replace(config.fit, diversity=0.0) if "diversity" in config.ablate else config.fit
 
 
 def fit_and_prune(judged: JudgedRound, config: TrainConfig, log: FitLog, stages: Stages | None = None) -> Pruned:
     """Fit, prune, calibrate what is kept, and measure the baselines on it; fits that are in `stages` are read back."""
-    kept = partial(_kept_fit, fit_settings(config), judged.number, log, stages)
+    kept = partial(_kept_fit, config.fit, judged.number, log, stages)
     fitted = kept("fit", fit, judged.train, judged.dev)
     places = np.array(prune(config, judged, fitted.selector), dtype=np.int64)
     train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
@@ -207,7 +208,7 @@ async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundF
         session.judges.begin_stage()
         bank, carryover = await _build_bank(session, number, carryover)
         before = rounds[-1] if rounds else None
-        fitted, after = await _one_round(session, number, bank, carryover, before, partial(fit, session, log))
+        fitted, after = await _one_round(session, number, bank, carryover, before, log, fit)
         rounds.append(fitted)
         accuracy = known_accuracy(fitted.dev_accuracy, len(session.material.dev))
         session.say(f"round {number}: {len(fitted.bank)} rubrics kept{accuracy}")
@@ -243,7 +244,8 @@ async def _one_round(
     bank: Sequence[BankRubric],
     carryover: RoundCarryover,
     before: FittedRound | None,
-    fit: Callable[[JudgedRound], Pruned],
+    log: FitLog,
+    fit: RoundFit,
 ) -> tuple[FittedRound, RoundCarryover]:
     """Judge the pools, fit, prune, calibrate, measure on dev, and store the inputs."""
     config, material, indexed = session.config, session.material, session.indexed(bank)
@@ -261,17 +263,13 @@ async def _one_round(
         last=number == config.rounds,
     )
     session.judges.begin_stage()
-    kept, selector, result = fit(judged)
-    choice = None if result is None else result.choice
-    survivors = tuple(bank[place] for place in kept)
-    await judge_missing(session, number, survivors, selector)
+    kept, selector, result = fit(session, log, judged)
+    await judge_missing(session, number, tuple(bank[place] for place in kept), selector)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))
-    texts = [candidate.rubric.text for candidate in survivors]
-    settings, hits = choose_settings(config, selector, texts, judged.measured.restrict_rubrics(kept), choice)
+    fitted = in_use(judged, config, kept, selector, None if result is None else result.choice)
     session.keep_round(session, judged)
     margins = session.margins(selector, judged.train.restrict_rubrics(kept))
-    dev_accuracy = round(float(hits.sum()) / max(1, len(hits)), 6)
-    record: dict[str, Any] = {
+    log.records[number] = {
         "round": number,
         "bank": len(bank),
         "kept": len(kept),
@@ -279,20 +277,10 @@ async def _one_round(
         "support": len(carryover.support),
         "judged_entries": judged.train.n_entries + dev.n_entries,
         "train_margin": round(float(margins.mean()), 6) if len(margins) else 0.0,
-        "dev_accuracy": dev_accuracy,
-        "top_k": settings.top_k,
-        "filler_weight": settings.filler_weight,
-        **({} if choice is None else {"structure": choice.as_json()}),
+        "dev_accuracy": fitted.dev_accuracy,
+        "top_k": fitted.settings.top_k,
+        "filler_weight": fitted.settings.filler_weight,
+        **({} if fitted.choice is None else {"structure": fitted.choice.as_json()}),
     }
-    fitted = FittedRound(
-        number=number,
-        bank=survivors,
-        selector=selector,
-        choice=choice,
-        settings=settings,
-        dev_accuracy=dev_accuracy,
-        dev_hits=hits,
-        record=record,
-    )
     pruned = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), kept))
     return fitted, replace(carryover, pruned=carryover.pruned + pruned)

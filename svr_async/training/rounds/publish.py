@@ -18,7 +18,7 @@ from svr_async.scoring.selection import Active, select
 from svr_async.training.bank.merge import EXAMPLES, bank_rubric, main_domain
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.pools import PoolTask, judge_tasks, sign_of
-from svr_async.training.rounds.session import FittedRound, Session
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 from svr_async.training.rounds.stages import from_cache
 
 Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
@@ -69,19 +69,30 @@ def choose_settings(
     return settings, hits
 
 
+def in_use(
+    judged: JudgedRound, config: TrainConfig, kept: NDArray[np.int64], selector: Selector, choice: Choice | None
+) -> FittedRound:
+    """Return a fitted round with the settings for use, and how they do on the dev pairs."""
+    bank, dev = tuple(judged.bank[place] for place in kept), judged.measured.restrict_rubrics(kept)
+    settings, hits = choose_settings(config, selector, [rubric.text for rubric in bank], dev, choice)
+    number = judged.number
+    return FittedRound(
+        number=number, bank=bank, selector=selector, choice=choice, settings=settings, dev=dev, dev_hits=hits
+    )
+
+
 def hits_of(margins: Any) -> Any:
     """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
     return (1 + np.sign(margins)) / 2
 
 
-def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays) -> float:
-    """Return the share of the entries that these settings need for the dev pairs and that are missing.
+def unjudged_share(fitted: FittedRound) -> float:
+    """Return the share of the entries that a round's settings need for the dev pairs and that are missing.
 
     After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
     """
-    missing = [
-        entry.index not in entries for _, active, entries in _in_use(settings, selector, texts, dev) for entry in active
-    ]
+    used = _in_use(fitted.settings, fitted.selector, fitted.texts, fitted.dev)
+    missing = [entry.index not in entries for _, active, entries in used for entry in active]
     return sum(missing) / max(1, len(missing))
 
 
@@ -133,11 +144,8 @@ async def direct_hits(session: Session) -> dict[str, Hits]:
     return {"the judge asked directly": np.array(hits)} if len(hits) == len(dev) else {}
 
 
-def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
+def baseline_hits(found: Baselines, dev: FitArrays) -> dict[str, Hits]:
     """Return the hits of the vote and of one weight per rubric on dev pairs, by name."""
-    if found is None:
-        return {}
-    dev = dev.without_own()
     vote, one_weight = (linear_margins(weight, dev) for weight in (np.ones(dev.n_rubrics), found.weight))
     return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
 

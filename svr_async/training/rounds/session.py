@@ -230,7 +230,7 @@ class JudgedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedRound:
-    """One round's outcome: the kept rubrics with their selector, how it does on dev, and what to record.
+    """One round's outcome: the kept rubrics with their selector and settings, and how they do on the dev pairs.
 
     `choice` is the structure that cross-validation chose, None for the paper's preset.
     """
@@ -238,11 +238,20 @@ class FittedRound:
     number: int
     bank: tuple[BankRubric, ...]
     selector: Selector
-    settings: InferenceSettings
-    dev_accuracy: float
-    dev_hits: NDArray[np.float64]
-    record: Mapping[str, Any]
     choice: Choice | None = None
+    settings: InferenceSettings
+    dev: FitArrays
+    dev_hits: NDArray[np.float64]
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the kept rubrics."""
+        return [rubric.text for rubric in self.bank]
+
+    @property
+    def dev_accuracy(self) -> float:
+        """The share of the dev pairs that are decided as people did."""
+        return round(float(self.dev_hits.sum()) / max(1, len(self.dev_hits)), 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

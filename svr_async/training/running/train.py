@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import orjson
 
 from svr_async.adapters import Dataset
@@ -35,7 +34,7 @@ from svr_async.training.bank.merge import merge
 from svr_async.training.rounds.algorithm import NO_RUBRIC, FitLog, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import baseline_hits, better_than_bank, chosen_round, direct_hits
+from svr_async.training.rounds.publish import better_than_bank, chosen_round, direct_hits
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import (
     RUBRICS_PER_CALL,
@@ -149,43 +148,31 @@ async def _published(
     best = chosen_round(rounds, len(session.material.dev), session.config.publish)
     place = settings.out / STORES / f"round-{best.number}"
     store, learned = load_store(place), None
-    better = await _better(run, best, store, place)
+    others = run.log.hits.get(best.number, {}) | await direct_hits(session)
+    better = better_than_bank(best.dev_hits, others, str(place))
     if settings.learning_curve:
         last = store if best is rounds[-1] else load_store(place.with_name(f"round-{len(rounds)}"))
-        learned = learned_curve(_round(run, last).train, session.config, run.session.say)
+        learned = learned_curve(
+            stored_round(last, cutoff=session.config.redundancy_cutoff).train, session.config, run.session.say
+        )
     record = _record(run, rounds, best) | {"warnings": [*warnings], "better": better}
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     bank = store_bank(
         store,
-        best.bank,
-        best.selector,
-        best.settings,
+        best,
         fit_settings=session.config.as_json(),
         dev_metrics=record["dev"],
         licence=settings.licence,
         history=fit_history(
             run.log,
-            best.number,
+            best,
             trained_on=_trained_on(run),
-            rounds=tuple(run.log.facts(one.record) for one in rounds),
+            rounds=tuple(run.log.facts(one.number) for one in rounds),
             warnings=(*warnings, *([better] if better else [])),
-            choice=best.choice,
             learning_curve=learned,
         ),
     )
     return bank, record
-
-
-def _round(run: TrainingRun, store: FeatureStore) -> JudgedRound:
-    return stored_round(store, cutoff=run.session.config.redundancy_cutoff)
-
-
-async def _better(run: TrainingRun, best: FittedRound, store: FeatureStore, folder: Path) -> str:
-    """Return a sentence if a simpler way decides the held-out pairs better than the bank; else ""."""
-    place = {candidate.rubric.id: number for number, candidate in enumerate(store.rubrics)}
-    kept = np.array([place[candidate.rubric.id] for candidate in best.bank])
-    others = baseline_hits(run.log.baselines.get(best.number), _round(run, store).dev.restrict_rubrics(kept))
-    return better_than_bank(best.dev_hits, others | await direct_hits(run.session), str(folder))
 
 
 def _trained_on(run: TrainingRun) -> TrainedOn:
@@ -214,7 +201,7 @@ def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) 
         "train_pairs": len(session.material.train),
         "dev_pairs": n_dev,
         "ablate": sorted(settings.ablate),
-        "rounds": [dict(one.record) for one in rounds],
+        "rounds": [run.log.records[one.number] for one in rounds],
         "dev": {"accuracy": best.dev_accuracy, "pairs": n_dev, "round": best.number},
         "headline": accuracy_in_words(best.dev_accuracy, n_dev),
         "outcomes": dict(session.stages.outcomes),
