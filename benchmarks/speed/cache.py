@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import diskcache
+import msgspec
 from fast_server import rubric_verdicts
 from targets import Figure, hand_over
 
@@ -67,7 +68,7 @@ def ours(keys: list[bytes]) -> tuple[float, float, float, float]:
 
 def plain(keys: list[bytes]) -> tuple[float, float, float]:
     """Return diskcache's puts a second, and CPU a put and a hit."""
-    value = reply(0).to_bytes()
+    value = msgspec.json.encode(reply(0))
     with tempfile.TemporaryDirectory() as folder, diskcache.Cache(folder, **DURABLE) as cache:
         began = time.perf_counter()
         put = cpu_us(lambda key: cache.set(key, value), keys)

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def count_for(folder: Path, size: int) -> dict[str, Count]:
-    """Return what evaluating and training with so many pairs would ask."""
+    """Return what evaluating and training with a number of pairs would ask."""
     file = write_pairs(folder / f"{size}.jsonl", size)
     limits = JudgeLimits(cache=folder / "cache", concurrency="1")
     told: dict[str, Count] = {}

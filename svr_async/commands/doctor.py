@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import sys
-import textwrap
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from svr_async.judges.doctor import Finding
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
-INDENT = 14  # where the text of a line starts
 LINE_CHARS = 600  # maximum characters of a finding, which may quote the endpoint
 
 
@@ -59,7 +55,7 @@ async def _findings(judge: str | None, base_url: str, cache: Path | str, data: P
     """Yield findings about this machine, then about the endpoint, one by one."""
     from svr_async.judges import doctor as checks
 
-    local = {"cache": partial(checks.cache_finding, cache), "device": partial(checks.device_finding, _device_label)}
+    local = {"cache": partial(checks.cache_finding, cache)}
     if data is not None:
         local["data"] = partial(_data_finding, data)
     for name, check in local.items():
@@ -75,12 +71,6 @@ async def _findings(judge: str | None, base_url: str, cache: Path | str, data: P
         yield finding
 
 
-def _device_label() -> str:
-    from svr_async.fit.training import devices_in_words  # needs JAX, which judging alone does not install
-
-    return devices_in_words()
-
-
 def _data_finding(path: Path) -> Finding:
     from svr_async.adapters import get_adapter
     from svr_async.judges.doctor import Finding
@@ -92,8 +82,5 @@ def _data_finding(path: Path) -> Finding:
 def _show(finding: Finding) -> None:
     from svr_async.core.safetext import one_line
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else LINE_CHARS + INDENT
     mark, colour = MARKS[finding.state]
-    text = one_line(finding.line(), LINE_CHARS)
-    lines = textwrap.wrap(text, max(20, width - INDENT), break_on_hyphens=False) or [""]
-    click.echo(f"{click.style(mark, fg=colour)} {finding.name:<8} " + f"\n{' ' * INDENT}".join(lines))
+    click.echo(f"{click.style(mark, fg=colour)} {finding.name:<8} {one_line(finding.line(), LINE_CHARS)}")

@@ -226,7 +226,7 @@ async def fetch(
 
 
 def _save(folder: Path, state: State, batch: Batch) -> State:
-    state = state.with_batch(batch)
+    state = replace(state, batches=tuple(batch if one.file == batch.file else one for one in state.batches))
     save(folder / STATE, state)
     return state
 

@@ -97,11 +97,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     batches: tuple[Batch, ...]
 
-    def with_batch(self, changed: Batch) -> State:
-        """Return the state with one batch replaced."""
-        batches = tuple(changed if batch.file == changed.file else batch for batch in self.batches)
-        return msgspec.structs.replace(self, batches=batches)
-
 
 def save(path: Path, value: Export | State) -> None:
     """Write `export.json` or `batch.json`; it is on disk when this returns."""

@@ -18,15 +18,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import diskcache
+import msgspec
 import zstandard
 from diskcache.core import MODE_RAW
 
 from svr_async.engine.reply import Reply
 from svr_async.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from svr_async.engine.cache_redis import RedisStore
 
 DATABASE = "cache.db"
 REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
@@ -106,11 +110,12 @@ class _Zstd(threading.local):
 
 
 _zstd = _Zstd()
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(Reply).decode
 
 
 def pack(key: bytes, reply: Reply) -> bytes:
     """Return a row: version, digest of the key and the rest, flag (raw or zstandard), payload."""
-    payload = reply.to_bytes()
+    payload = _encode(reply)
     kept = b"r" + payload if len(payload) <= COMPRESS_ABOVE else b"s" + _zstd.compress(payload)
     return ROW_VERSION + _digest(key, kept) + kept
 
@@ -124,30 +129,13 @@ def unpack(key: bytes, row: bytes) -> Reply | None:
     try:
         if kept[:1] == b"s":
             payload = _zstd.decompress(payload) if zstandard.frame_content_size(payload) <= MAX_ROW_BYTES else b""
-        return Reply.from_bytes(payload)
+        return _decode(payload)
     except (ValueError, KeyError, TypeError, zstandard.ZstdError):
         return None
 
 
 def _digest(key: bytes, data: bytes) -> bytes:
     return hashlib.blake2b(key + data, digest_size=DIGEST_BYTES).digest()
-
-
-class Store(Protocol):
-    """Rows by key, in a folder or on a Redis server. A `slow` store is read and written in a thread.
-
-    `read` returns a row or None. `rows` yields all in the order of their keys. `write` commits rows together; it raises
-    StorageError if trying again cannot help. `sync`, called in a thread, returns once all commits are on the disk.
-    """
-
-    name: str
-    slow: bool
-
-    def read(self, key: bytes) -> bytes | None: ...  # noqa: D102
-    def write(self, rows: list[tuple[bytes, bytes]]) -> None: ...  # noqa: D102
-    def sync(self) -> None: ...  # noqa: D102
-    def rows(self) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
 
 
 class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annotations
@@ -175,9 +163,12 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no annot
 
 
 class DiskStore:
-    """Rows in diskcache's database."""
+    """Rows by key in diskcache's database.
 
-    slow = False
+    `write` commits rows together; StorageError if trying again cannot help. `sync` is called in a thread.
+    """
+
+    slow = False  # a slow store is read and written in a thread
 
     def __init__(self, folder: Path) -> None:
         self.name = str(folder)
@@ -293,7 +284,7 @@ class Cache:
     `slow`: read it with `find`, so that the event loop does not wait. `damaged` counts unreadable rows.
     """
 
-    def __init__(self, folder: Path, store: Store, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, folder: Path, store: DiskStore | RedisStore, *, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
         self.slow = store.slow
         self.damaged = 0

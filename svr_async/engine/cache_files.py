@@ -1,4 +1,4 @@
-"""Replies outside the cache: export and import as files, look-up of one reply, and clearing."""
+"""Replies outside the cache: export and import as files, and clearing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import gzip
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, BinaryIO, cast
@@ -18,7 +17,6 @@ import msgspec
 from svr_async.core.files import write_atomic_with
 from svr_async.engine.cache import (
     DATABASE,
-    KEY_BYTES,
     Cache,
     DiskStore,
     is_corrupt,
@@ -33,15 +31,6 @@ from svr_async.errors import ArtefactError, ConfigError, StorageError, UsageErro
 AT_ONCE = 1024
 MAX_LINE_BYTES = 64 * 2**20
 WRITTEN_BY = "svr cache export writes such a file"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A row of a cache. `reply` is None if it is damaged; `kept_at` is in seconds since 1970, None if not known."""
-
-    key: str
-    reply: Reply | None
-    kept_at: float | None
 
 
 def export_cache(place: Path | str, path: Path) -> tuple[int, int]:
@@ -142,23 +131,6 @@ def refuse_missing(place: Path | str) -> Path | str:
     if isinstance(place, Path) and not (place / DATABASE).exists():
         raise UsageError(f"no cache in {place}", hint="choose another with --cache")
     return place
-
-
-def look_up(place: Path | str, begins: str, most: int) -> list[Kept]:
-    """Return up to `most` rows whose keys begin with these hex digits."""
-    place = refuse_missing(place)
-    if isinstance(place, str):
-        with contextlib.closing(Cache.open(place)) as cache:
-            rows = [(key, row, None) for key, row in cache.rows() if key.hex().startswith(begins)][:most]
-    else:
-        ends = [bytes.fromhex(begins.ljust(2 * KEY_BYTES, digit)) for digit in "0f"]
-        query = "SELECT key, value, store_time FROM Cache WHERE key BETWEEN ? AND ? AND raw = 1 AND mode = 1 LIMIT ?"
-        try:
-            with contextlib.closing(open_for_reading(place / DATABASE)) as connection:
-                rows = connection.execute(query, (*ends, most)).fetchall()
-        except sqlite3.Error as error:
-            raise storage_error(str(place), error) from error
-    return [Kept(key=key.hex(), reply=unpack(key, row), kept_at=at) for key, row, at in rows]
 
 
 def clear_cache(place: Path | str, before: float = float("inf")) -> int:

@@ -6,7 +6,7 @@ A row is a string under `svr:` and its key in hex. How long the server keeps it 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +44,11 @@ class RedisStore:
         except (ValueError, TypeError) as error:
             hint = "write redis://HOST:PORT/DB"
             raise UsageError(f"--cache {self.name} is not a valid Redis URL", hint=hint) from error
-        self._ask("PING")
+        self._ask(self._client.ping)
 
     def read(self, key: bytes) -> bytes | None:
         """Return a row, or None; StorageError if the server does not answer."""
-        row: bytes | None = self._ask("GET", _name(key))
+        row: bytes | None = self._ask(self._client.get, _name(key))
         return row
 
     def write(self, rows: list[tuple[bytes, bytes]]) -> None:
@@ -63,26 +63,19 @@ class RedisStore:
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all rows in the order of their keys."""
-        names = iter(sorted(self._names()))
+        pattern = PREFIX + b"[0-9a-f]" * 64
+        names = iter(self._ask(lambda: sorted({*self._client.scan_iter(match=pattern, count=AT_ONCE)})))
         while some := list(islice(names, AT_ONCE)):
-            for name, row in zip(some, self._ask("MGET", *some), strict=True):
+            for name, row in zip(some, self._ask(self._client.mget, some), strict=True):
                 yield bytes.fromhex(name[len(PREFIX) :].decode()), row or b""
 
     def close(self) -> None:
         """Close the connections that are not in use."""
         self._client.close()
 
-    def _names(self) -> set[bytes]:
-        names, cursor = set(), 0
-        while True:
-            cursor, found = self._ask("SCAN", cursor, "MATCH", PREFIX + b"[0-9a-f]" * 64, "COUNT", AT_ONCE)
-            names.update(found)
-            if not int(cursor):
-                return names
-
-    def _ask(self, *command: Any) -> Any:
+    def _ask(self, ask: Callable[..., Any], *values: Any) -> Any:
         try:
-            return self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+            return ask(*values)
         except self._error as error:
             text = " ".join(str(error).split())[:200]
             hint = "check that the server runs and takes this user, or choose another cache with --cache"

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -28,7 +28,7 @@ from svr_async.engine.money import Budget, Price
 from svr_async.engine.reply import BadBodyError, Reply, Usage, dollars
 from svr_async.engine.request import Request, estimate_tokens
 from svr_async.engine.stats import Counters
-from svr_async.engine.transport import CallFailedError, Endpoints, FailureError, RawReply, Transport
+from svr_async.engine.transport import CallFailedError, FailureError, RawReply, Transport
 from svr_async.errors import BudgetError, EndpointDownError, ModelError, RefusedError, SvrError
 
 SPARE_WORKERS = 8
@@ -126,7 +126,7 @@ class Caller:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: Transport | Mapping[str, Transport],
         config: EngineConfig,
         counters: Counters,
         *,
@@ -143,7 +143,6 @@ class Caller:
         self.usd: float | None = None if price is None else 0.0
         self.fatal: SvrError | None = None
         self.on_notice: OnNotice = lambda _: None
-        self.transport = transport
         self.fallbacks = fallbacks or Fallbacks()
         self.record = Record()
         self.clock = clock
@@ -494,9 +493,12 @@ def _wake(sleeper: asyncio.Future[None]) -> None:
 
 
 def _open_pool(
-    transport: Transport, config: EngineConfig, watch: Watch | None, clock: Callable[[], float]
+    transport: Transport | Mapping[str, Transport],
+    config: EngineConfig,
+    watch: Watch | None,
+    clock: Callable[[], float],
 ) -> EndpointPool:
-    members = transport.members if isinstance(transport, Endpoints) else {"": transport}
+    members = transport if isinstance(transport, Mapping) else {"": transport}
     endpoints = [
         Endpoint(
             member if watch is None else WatchedTransport(member, watch, endpoint=name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
@@ -44,11 +44,14 @@ class Completion(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class CallEngine:
-    """Asks questions of one model. Use it as an async context manager on one event loop."""
+    """Asks questions of one model. Use it as an async context manager on one event loop.
+
+    `transport` may be several by name, for endpoints that serve the same model; each is limited on its own.
+    """
 
     def __init__(
         self,
-        transport: Transport,
+        transport: Transport | Mapping[str, Transport],
         cache: Cache,
         *,
         config: EngineConfig | None = None,
@@ -124,7 +127,8 @@ class CallEngine:
         self.stop()
         if self._beat is not None:
             self._beat.cancel()
-        await self._caller.transport.close()
+        for endpoint in self._caller.pool.endpoints:
+            await endpoint.transport.close()
         await self.cache.drain()
         self.cache.close()
         if self._watch is not None:
@@ -355,8 +359,10 @@ def _failed(request: Request, outcome: Outcome, detail: str) -> Completion[Any]:
 def _next_request(first: Request, reply: Reply, error: ReplyRejectedError) -> Request:
     """Return the request that asks again: with twice the tokens, unchanged, or with the problem named."""
     if reply.truncated:
-        return first.with_max_tokens(first.max_tokens * TOKEN_LIMIT_GROWTH)
-    return first.with_repair(reply.answer, str(error)) if reply.whole and reply.answer.strip() else first.fresh()
+        return replace(first, max_tokens=first.max_tokens * TOKEN_LIMIT_GROWTH)
+    if reply.whole and reply.answer.strip():
+        return first.with_repair(reply.answer, str(error))
+    return replace(first, no_cache=True)
 
 
 def _parse(question: Question[T], reply: Reply) -> T:

@@ -56,10 +56,6 @@ class Extras:
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[Secret, ...] = ()
 
-    def url(self, base_url: str, path: str) -> str:
-        """Return the URL of a path (or of `self.path` if set) with the query parameters."""
-        return self.with_query(f"{base_url}{self.path or path}")
-
     def with_query(self, url: str) -> str:
         """Return a URL with the query parameters."""
         pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in self.query.items())
@@ -88,18 +84,16 @@ class HttpTransport:
         key: Secret,
         *,
         timeout_s: float = 600.0,
-        headers: Mapping[str, str] = {},
         wire: Wire = OPENAI,
         extras: Extras = NO_EXTRAS,
     ) -> None:
-        self._url = URL(extras.url(base_url, wire.path), encoded=True)
+        self._url = URL(extras.with_query(f"{base_url}{extras.path or wire.path}"), encoded=True)
         self._models_url = URL(extras.with_query(f"{base_url}/models"), encoded=True)
         self._proxy = proxy_for(base_url)
         self._hidden = extras.hidden(key)
         self._timeout_s = timeout_s
         self._limits = wire.limits
-        self._headers = {"Content-Type": "application/json", "User-Agent": "svr-async", **headers}
-        self._headers |= extras.head(wire, key)
+        self._headers = {"Content-Type": "application/json", "User-Agent": "svr-async"} | extras.head(wire, key)
         self._session: aiohttp.ClientSession | None = None
         self._deadlines: dict[asyncio.Task[Any], float] = {}  # of the requests in flight, the earliest first
         self._late: set[asyncio.Task[Any]] = set()

@@ -15,7 +15,7 @@ import re
 import secrets
 import sys
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from svr_async.engine.classify import Failure, Kind
@@ -63,21 +63,12 @@ class Target:
     key: str = field(repr=False)
     timeout_s: float
     wire: str
-    path: str
-    key_header: str
-    headers: dict[str, str] = field(repr=False)
-    query: dict[str, str] = field(repr=False)
-    secrets: tuple[str, ...] = field(repr=False)
+    extras: Extras = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)  # those of `extras`: a Secret is never serialised
 
     def transport(self) -> HttpTransport:
         """Return the HTTP client for it."""
-        extras = Extras(
-            path=self.path,
-            key_header=self.key_header,
-            headers=self.headers,
-            query=self.query,
-            secrets=tuple(map(Secret, self.secrets)),
-        )
+        extras = replace(self.extras, secrets=tuple(map(Secret, self.secrets)))
         wire = find_wire(self.wire)
         return HttpTransport(self.base_url, Secret(self.key), timeout_s=self.timeout_s, wire=wire, extras=extras)
 
@@ -175,10 +166,7 @@ class RayTransport:
             key=key.reveal(),
             timeout_s=timeout_s,
             wire=wire.name,
-            path=extras.path,
-            key_header=extras.key_header,
-            headers=dict(extras.headers),
-            query=dict(extras.query),
+            extras=replace(extras, secrets=()),
             secrets=tuple(secret.reveal() for secret in extras.secrets),
         )
         self._nodes: dict[str, _Node] = {}

@@ -78,19 +78,6 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether a content filter or the model's refusal field ended the answer."""
         return self.finish_reason in REFUSED
 
-    def to_bytes(self) -> bytes:
-        """Return the reply as JSON for the cache."""
-        return _encode(self)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Reply:
-        """Read what `to_bytes` wrote; ValueError on anything else."""
-        return _decode(data)
-
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Reply).decode
-
 
 def json_of(body: bytes, status: int = HTTPStatus.OK) -> Any:
     """Return the JSON of a reply; BadBodyError if the status is not 2xx or the body is not JSON.

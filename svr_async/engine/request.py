@@ -69,14 +69,6 @@ class Request(WireRequest, frozen=True, kw_only=True, dict=True):
         )
         return replace(self, messages=self.messages + turns, no_cache=True)
 
-    def fresh(self) -> Request:
-        """Return the same request, past any gateway cache."""
-        return replace(self, no_cache=True)
-
-    def with_max_tokens(self, max_tokens: int) -> Request:
-        """Return the same request with another token limit for the answer."""
-        return replace(self, max_tokens=max_tokens)
-
 
 def without_system(messages: Messages) -> Messages:
     """Return messages with the system text moved to the start of the first user turn; unchanged without system text."""

@@ -41,19 +41,3 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
-
-
-class Endpoints:
-    """Several endpoints that serve one model, by name; the engine limits each on its own."""
-
-    def __init__(self, members: Mapping[str, Transport]) -> None:
-        self.members = dict(members)
-
-    async def send(self, request: Request) -> RawReply:
-        """Send through the first endpoint."""
-        return await next(iter(self.members.values())).send(request)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        for member in self.members.values():
-            await member.close()

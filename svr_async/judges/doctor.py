@@ -1,4 +1,4 @@
-"""Checks of `svr doctor`: cache, device, data, and a judge's endpoint with at most six small calls.
+"""Checks of `svr doctor`: cache, data, and a judge's endpoint with at most six small calls.
 
 Each check gives a `Finding`: what was seen, and what to do about it. Findings are yielded as soon as they are known.
 """
@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,20 +93,6 @@ def cache_finding(cache: Path | str) -> Finding:
     if free < MIN_FREE_BYTES:
         raise StorageError(f"only {free / 2**20:.0f} MiB are free for the cache {cache}", hint="free some space")
     return Finding("cache", "ok", f"{cache} opens, {free / 2**30:.1f} GiB free")
-
-
-def device_finding(label_of: Callable[[], str], devices: Path = Path("/dev")) -> Finding:
-    """Report the device of fits, as `label_of` names it; warn if an NVIDIA GPU is not used."""
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # a check takes no GPU memory
-    try:
-        label = label_of()
-    except (ModuleNotFoundError, RuntimeError) as error:
-        text = f"JAX does not work: {str(error)[:200]}; judging works, training does not"
-        return Finding("device", "warn", text, "pip install svr-async, or set JAX_PLATFORMS=cpu")
-    if not label.startswith("cpu") or not any(devices.glob("nvidia[0-9]*")):
-        return Finding("device", "ok", label)
-    hint = "pip install 'svr-async[gpu]' to fit on it; judging does not need it"
-    return Finding("device", "warn", f"{label}, but there is an NVIDIA GPU", hint)
 
 
 async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | None:

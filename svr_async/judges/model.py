@@ -17,8 +17,7 @@ from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked, WrittenRubrics
-from svr_async.judges.questions import QuestionWriter, read_text
-from svr_async.judges.same_criterion import CriteriaQuestion
+from svr_async.judges.questions import CriteriaQuestion, QuestionWriter, read_text
 from svr_async.judges.templates import Material, clean
 
 if TYPE_CHECKING:
@@ -81,10 +80,8 @@ class ModelJudge(EndpointJudge):
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
     ) -> Answer[Comparisons]:
-        """Ask for verdicts on rubrics, all in one call; a list too long for the context is halved."""
+        """Ask for verdicts on rubrics, all in one call."""
         done = await self._ask(self.writer.compare(shown, rubrics, overall=overall, note=note))
-        if done.outcome is Outcome.CONTEXT_TOO_LONG and len(rubrics) > 1 and not overall:
-            return await self._compare_halves(shown, rubrics)
         if done.value is None:
             return done
         ordered, requests = done.value.rows, done.requests
@@ -125,23 +122,11 @@ class ModelJudge(EndpointJudge):
 
     async def same_criterion(self, asked: CriteriaQuestion) -> Answer[Mapping[str, str | None]]:
         """Ask which new criteria repeat listed ones in other words."""
-        material, tokens = asked.material, asked.expected_tokens
-        return await self._ask(self.writer.question("same_criterion", material, asked.read, dict, tokens))
+        return await self._ask(self.writer.same_criterion(asked))
 
     async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
         """Ask for rubrics in words that fit a prompt: texts by id, without those that have no clear wording."""
         return await self._ask(self.writer.rephrase(prompt, rubrics))
-
-    async def _compare_halves(self, shown: Presentation, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
-        middle = len(rubrics) // 2
-        first = await self.compare(shown, rubrics[:middle], overall=False)
-        second = await self.compare(shown, rubrics[middle:], overall=False)
-        requests = first.requests + second.requests
-        if first.value is None or second.value is None:
-            return replace(first if first.value is None else second, requests=requests)
-        value = Comparisons(rows=first.value.rows + second.value.rows)
-        flags = tuple(dict.fromkeys(first.flags + second.flags))
-        return Answer(value=value, requests=requests, flags=flags)
 
     async def _ask(self, question: Question[T]) -> Answer[T]:
         return await answered(self.engine, self.writer.profile, question)
@@ -247,7 +232,7 @@ async def asked(judge: Judge, ask: Ask[T]) -> Answer[T]:
     material = Material(ask.texts, ask.rubrics)
     question = model.writer.question(ask.template, material, ask.read, lambda: ask.placeholder, ask.tokens)
     if ask.most_tokens is not None:
-        question = structs.replace(question, request=question.request.with_max_tokens(ask.most_tokens))
+        question = structs.replace(question, request=structs.replace(question.request, max_tokens=ask.most_tokens))
     return await answered(model.engine, model.writer.profile, question)
 
 

@@ -236,11 +236,10 @@ def _engine_of(profile: Profile, limits: JudgeLimits, config: EngineConfig, budg
     from svr_async.engine.cache import Cache
     from svr_async.engine.engine import CallEngine
     from svr_async.engine.failures import FailureLog
-    from svr_async.engine.transport import Endpoints
 
     ray = None if config.offline or config.dry_run else limits.ray
     return CallEngine(
-        Endpoints({url: transport_to(profile, url, timeout_s=limits.timeout_s, ray=ray) for url in profile.base_urls}),
+        {url: transport_to(profile, url, timeout_s=limits.timeout_s, ray=ray) for url in profile.base_urls},
         Cache.open(limits.cache),
         config=config,
         budget=budget or limits.new_budget(),

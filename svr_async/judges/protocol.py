@@ -14,7 +14,7 @@ from svr_async.core.verdict import Contribution, Outcome, RubricComparison
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from svr_async.judges.same_criterion import CriteriaQuestion
+    from svr_async.judges.questions import CriteriaQuestion
 
 T = TypeVar("T")
 U = TypeVar("U")

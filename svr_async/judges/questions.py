@@ -19,18 +19,20 @@ from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Form, Params
 from svr_async.judges.profiles import Profile
 from svr_async.judges.protocol import Comparisons, Preference, WrittenRubrics
-from svr_async.judges.reader import by_rubric, read_better, read_direct, read_list, read_verdict
+from svr_async.judges.reader import by_rubric, json_values, read_better, read_direct, read_list, read_verdict
 from svr_async.judges.templates import Material, Templates, clean
 
 T = TypeVar("T")
 MAX_WRITTEN_RUBRICS = 10
 MAX_INDUCED = 6
+MOST_KNOWN, MOST_NEW = 200, 40  # criteria listed in one request
 TOKENS_OF_FORM = 20  # of a JSON answer without its rows: the braces and the name of the list
 TOKENS_PER_ROW = 60  # 40 of its JSON, and a sentence
 TOKENS_PER_SCORE = 13
 TOKENS_PER_RUBRIC = 50
 TOKENS_PER_WORDING = 32
 TOKENS_PER_QUESTION = 20  # a rubric that the judge writes, as a question
+TOKENS_PER_LABEL = 8  # two labels, quotes, a colon
 WRITTEN_RUBRICS = 5  # of the 4 to 7 that are asked for
 TOKENS_OF_TEXT = 150  # a few sentences, as a direct comparison has
 TOKENS_OF_REASONING = 400  # before an answer, if the profile names an effort
@@ -161,6 +163,11 @@ class QuestionWriter:
             TOKENS_OF_FORM + TOKENS_PER_WORDING * len(rubrics),
         )
 
+    def same_criterion(self, asked: CriteriaQuestion) -> Question[Mapping[str, str | None]]:
+        """Ask which new criteria repeat listed ones."""
+        material = Material({"KNOWN": _labelled("K", asked.known), "NEW": _labelled("N", asked.new)})
+        return self.question("same_criterion", material, asked.read, dict, TOKENS_PER_LABEL * (2 + len(asked.new)))
+
     def request(self, name: str, material: Material) -> Request:
         """Return the request that shows `material` in the words and the layout of the template `name`."""
         params = self._params.get(name)
@@ -285,6 +292,35 @@ def read_text(text: str) -> str:
     if not text.strip():
         raise ReplyRejectedError("Your answer was empty.")
     return clean(text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaQuestion:
+    """Which new criteria repeat a known one, or an earlier new one, in other words.
+
+    A request labels the known texts K1, K2 … and the new ones N1, N2 and so on.
+    """
+
+    known: tuple[str, ...]
+    new: tuple[str, ...]
+
+    def read(self, reply: str) -> dict[str, str | None]:
+        """Return the label that each new label repeats, or None; unreadable entries are left out.
+
+        ReplyRejectedError if the reply holds no object `same_as` at all.
+        """
+        held = [value.get("same_as") for value, _, _ in json_values(reply) if isinstance(value, dict)]
+        found = [one for one in held if isinstance(one, dict)]
+        if not found:
+            raise ReplyRejectedError('Your answer held no JSON object with a "same_as" object.')
+        new = [f"N{number}" for number in range(1, len(self.new) + 1)]
+        labels = [None, *new, *(f"K{number}" for number in range(1, len(self.known) + 1))]
+        last = found[-1]
+        return {name: last[name] for name in new if name in last and last[name] in labels and last[name] != name}
+
+
+def _labelled(letter: str, texts: tuple[str, ...]) -> str:
+    return "\n".join(f"{letter}{number}: {' '.join(text.split())}" for number, text in enumerate(texts, 1))
 
 
 def _planned_comparisons(rubrics: Sequence[Rubric]) -> Comparisons:

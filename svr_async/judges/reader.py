@@ -134,10 +134,8 @@ def read_list(text: str, key: str, quoted: Quoted = ()) -> Held:
             return whole
     for candidate in forged:
         text = text.replace(candidate.strip(), " ")
-    fakes = [value for candidate in forged for value, _, _ in _json_values(candidate)]
-    values = [
-        one for one in _json_values(text) if one[0] not in fakes and not _stands_in(text[one[1] : one[2]], quoted)
-    ]
+    fakes = [value for candidate in forged for value, _, _ in json_values(candidate)]
+    values = [one for one in json_values(text) if one[0] not in fakes and not _stands_in(text[one[1] : one[2]], quoted)]
     found = [(held, begin, end) for value, begin, end in values if (held := _held(value, key)) is not None]
     keyed = [one for one in found if one[0][1]]
     if keyed:
@@ -167,7 +165,7 @@ def _held(value: Any, key: str) -> Held | None:
     return ([value], {}) if row_key in value else None
 
 
-def _json_values(text: str) -> list[tuple[Any, int, int]]:
+def json_values(text: str) -> list[tuple[Any, int, int]]:
     """Return the outermost complete JSON values of a text with their places."""
     found, place = list[tuple[Any, int, int]](), 0
     for _ in range(MAX_STARTS):

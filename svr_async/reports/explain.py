@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +76,7 @@ class Explanation:
 def explain(run: Run, item: str, *, data: Path | None = None) -> Explanation:
     """Explain one decision of a run: each rubric's verdicts and signed contribution.
 
-    Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
+    Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest id
     for an unknown one.
     """
     from svr_async.evaluation.details import item_of_run, known_texts
@@ -237,12 +236,8 @@ def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:
         found.append(("asked", f"{request.model} at {request.endpoint} (wire {request.wire.name})"))
     if call.failure:
         found.append(("failed", ": ".join(filter(None, call.failure))))
-    if call.kept is None:
+    if (reply := call.reply) is None:
         return [*found, ("reply", f"not in {cache}")]
-    if (reply := call.kept.reply) is None:
-        return [*found, ("reply", f"damaged in {cache}; it will be asked again")]
-    at = call.kept.kept_at
-    when = "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC "
     model = (reply.model or "unnamed model") + " (SIMULATED endpoint)" * call.to_json()["simulated"]
     usage, cost = reply.usage, "" if call.usd is None else f", ${call.usd:.6f}"
     tokens = f"in {count(usage.prompt_tokens)} (cached {count(usage.cached_tokens)})"
@@ -250,7 +245,7 @@ def call_facts(call: Call, cache: Path | str) -> list[tuple[str, str]]:
         *found,
         ("answered", f"by {model}, finish {reply.finish_reason}, tries {reply.tries}"),
         ("tokens", f"{tokens}, out {count(usage.completion_tokens)}{cost}{', in a batch' * usage.batch}"),
-        ("stored", f"{when}in {cache}"),
+        ("stored", f"in {cache}"),
     ]
 
 
@@ -260,8 +255,7 @@ def call_texts(call: Call) -> list[tuple[str, str]]:
     if call.request is not None:
         settings = {name: value for name, value in call.request.body().items() if name not in IN_MESSAGES}
         found = [*call.request.messages, ("settings", orjson.dumps(settings).decode())]
-    reply = None if call.kept is None else call.kept.reply
-    if reply is not None:
+    if (reply := call.reply) is not None:
         found += [("thoughts", reply.reasoning)] if reply.reasoning else []
         found.append(("reply", reply.text))
     elif call.unread:

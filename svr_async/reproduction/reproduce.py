@@ -147,7 +147,7 @@ class ReproCount:
         }
 
     def in_words(self) -> str:
-        """Return a line a table, the sum, what is assumed, and what cannot be made."""
+        """Return a line a table, the sum, the assumptions, and the tables that cannot be made."""
         total = self.total(self.parts)
         lines = [self.total(parts).describe(label) for label, parts in self.tables.items()]
         lines += [total.describe("in all, shared runs once"), "Nothing was sent."]

@@ -57,7 +57,7 @@ def test_a_good_endpoint_passes_every_check_in_a_few_capped_calls(cli: Cli, tmp_
         code, rows = examined(cli, "--judge", "sim")
     assert [body["max_tokens"] for body in bodies] == [MAX_TOKENS] * 4
     assert code == 0
-    assert list(rows) == ["cache", "device", "judge", "model", "context", "key", "latency", "json", "limits", "verdict"]
+    assert list(rows) == ["cache", "judge", "model", "context", "key", "latency", "json", "limits", "verdict"]
     assert {row["state"] for row in rows.values()} == {"ok"}
     assert rows["limits"]["hint"].startswith("rpm = 60 in judges.toml")
     assert rows["json"]["hint"] == 'structured = "json_schema" in judges.toml uses it'

@@ -1,4 +1,4 @@
-"""`svr doctor`, `svr judges` and `svr data`: what is there, what is wrong, and the cure."""
+"""`svr doctor`, `svr judges` and `svr data`: findings, mistakes and cures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def test_a_healthy_place_is_all_ok(cli: Cli, tmp_path: Path) -> None:
-    """Cache, device and data are checked, each in a line; the last one says how to check an endpoint."""
+    """Cache and data are checked, each in a line; the last one says how to check an endpoint."""
     rows = [{"id": str(n), "prompt": "Hi?", "chosen": f"a{n}", "rejected": "b"} for n in range(5)]
     (tmp_path / "pairs.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     code, out, err = cli("doctor", "--data", "pairs.jsonl")
     assert (code, err) == (0, "")
-    assert [line.split()[1] for line in out.splitlines()] == ["cache", "device", "data", "judge"]
+    assert [line.split()[1] for line in out.splitlines()] == ["cache", "data", "judge"]
     assert "FAIL" not in out
     assert "5 pairs" in out
 

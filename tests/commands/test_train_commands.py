@@ -237,7 +237,7 @@ def test_a_split_keeps_each_prompt_on_one_side(folder: Path, capsys: pytest.Capt
 
 @pytest.fixture
 def bank(folder: Path) -> dict[str, bytes]:
-    """Put a file with the name of a bank's where a command would write one; return what is there."""
+    """Put a file named as a bank's where a command would write one; return the folder's content."""
     (folder / "out" / "bank").mkdir(parents=True)
     (folder / "out" / "bank" / "bank.json").write_text("{}")
     return files_of(folder / "out")

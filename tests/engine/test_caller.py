@@ -30,7 +30,6 @@ from svr_async.engine.endpoint import Endpoint as Slots
 from svr_async.engine.events import Notice, NoticeKind
 from svr_async.engine.rates import Bucket
 from svr_async.engine.request import Request
-from svr_async.engine.transport import Endpoints
 from svr_async.errors import AuthError, EndpointDownError, RefusedError
 
 LATENCY_S = 0.3
@@ -149,7 +148,7 @@ async def test_an_outage_without_end_ends_the_run(good: int, patience_s: float) 
 async def test_a_rolling_restart_fails_no_call() -> None:
     """Three endpoints are away for twenty seconds each, one after the other: work continues all the time."""
     endpoints = {f"e{n}": Endpoint(latency_s=LATENCY_S, seed=n) for n in range(3)}
-    task = asyncio.create_task(ask_all(caller_of(Endpoints(endpoints), concurrency=30), 6000, workers=60))
+    task = asyncio.create_task(ask_all(caller_of(endpoints, concurrency=30), 6000, workers=60))
     began = now()
     for endpoint in endpoints.values():
         await asyncio.sleep(5.0)

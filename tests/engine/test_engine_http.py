@@ -25,7 +25,7 @@ N_PAIRS = 2
 
 def opened(judge: ModelJudge) -> bool:
     """Whether the transport opened a session."""
-    transport = judge.engine._caller.transport
+    transport = judge.engine._caller.pool.endpoints[0].transport
     assert isinstance(transport, HttpTransport)
     return transport._session is not None
 

@@ -16,6 +16,7 @@ from rig import ask, by_turn, completion, pairs, scripted_engine, writer
 from svr_async.core.pair import Order, present
 from svr_async.core.verdict import Outcome
 from svr_async.engine.batch_files import batch_line
+from svr_async.engine.cache import pack, unpack
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.reply import BadBodyError, Reply, Usage, without_thoughts
 from svr_async.engine.request import Request
@@ -91,7 +92,7 @@ def test_any_value_in_any_place_of_a_reply_is_handled(name: str) -> None:
             continue
         finally:
             assert isinstance(dict(wire.error(data)), dict)
-        assert Reply.from_bytes(reply.to_bytes()) == reply
+        assert unpack(REQUEST.key, pack(REQUEST.key, reply)) == reply
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_sloppy_json_is_read(body: bytes, text: str) -> None:
     """A paid reply whose meaning is clear is an answer, and can be stored."""
     reply = find_wire("openai").read(body, 201)
     assert reply.text == text
-    assert Reply.from_bytes(reply.to_bytes()) == reply
+    assert unpack(REQUEST.key, pack(REQUEST.key, reply)) == reply
 
 
 @pytest.mark.parametrize("error", [{"message": "upstream died", "code": 502}, "upstream died"])
@@ -179,11 +180,11 @@ def test_every_shape_of_a_message_is_read(message: dict[str, Any], text: str, re
     """Text, parts, reasoning in a separate field or in parts: the answer is the text alone."""
     reply = read(message)
     assert (reply.text, reply.reasoning) == (text, reasoning)
-    assert Reply.from_bytes(reply.to_bytes()) == reply
+    assert unpack(REQUEST.key, pack(REQUEST.key, reply)) == reply
 
 
 def test_a_verdict_among_thoughts_does_not_count(tmp_path: Path) -> None:
-    """A live or recorded reply with a verdict in its thoughts only has none; one after the thoughts counts."""
+    """In a live or recorded reply, a verdict within thoughts does not count; one after them does."""
     shown = present(pairs(1)[0], Order.AB)
     texts = iter(["<think>[[B]]", "<think>[[B]]</think> [[A]]"])
 
@@ -230,13 +231,13 @@ def test_the_key_covers_what_can_change_the_answer_and_nothing_else() -> None:
         Request(endpoint="e", model="n", messages=REQUEST.messages, params=REQUEST.params),
         Request(endpoint="e", model="m", messages=REQUEST.messages[:1], params=REQUEST.params),
         Request(endpoint="e", model="m", messages=REQUEST.messages, params=(("temperature", 1.0),)),
-        REQUEST.with_max_tokens(1),
+        replace(REQUEST, max_tokens=1),
         REQUEST.with_repair("bad", "Correct it."),
         replace(REQUEST, sample=1),
     ]
     assert len({request.key for request in [REQUEST, *others]}) == len(others) + 1
-    assert REQUEST.fresh().key == REQUEST.key
-    assert REQUEST.fresh().body_bytes == REQUEST.body_bytes
+    fresh = replace(REQUEST, no_cache=True)
+    assert (fresh.key, fresh.body_bytes) == (REQUEST.key, REQUEST.body_bytes)
     swapped = Request(endpoint="e", model="m", messages=REQUEST.messages, params=(*REQUEST.params, ("n", 1)))
     turned = Request(endpoint="e", model="m", messages=REQUEST.messages, params=(("n", 1), *REQUEST.params))
     assert swapped.key == turned.key

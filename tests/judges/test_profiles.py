@@ -47,7 +47,7 @@ def test_the_papers_five_judges_are_shipped() -> None:
 
 
 def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
-    """Numbers, texts and lists are sent as written; what is unset is not sent, whatever the table below says."""
+    """Numbers, texts and lists are sent as written; unset values are not sent, whatever the table below says."""
     table = 'temperature = 0.7\ntop_p = "unset"\nn = "unset"\nseed = 7\nstop = ["END", "STOP"]'
     write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\n{table}\n[x.extra_body]\nprovider = {{ sort = "price" }}')
     params = dict(load_profiles()["x"].params(structured=True))
@@ -90,7 +90,9 @@ def test_headers_and_parameters_come_from_the_environment(tmp_path: Path, monkey
     monkeypatch.setenv("MY_ORG", "org-sentinel-1")
     monkeypatch.setenv("MY_SIG", "sig sentinel/1")
     extras = extras_of(own)
-    assert extras.url(URL, "/chat/completions") == f"{URL}/deploy/chat?api-version=2024-10-21&sig=sig%20sentinel%2F1"
+    assert (
+        extras.with_query(f"{URL}{extras.path}") == f"{URL}/deploy/chat?api-version=2024-10-21&sig=sig%20sentinel%2F1"
+    )
     assert extras.head(own.spoken, Secret("sk-1")) == {"api-key": "sk-1", "X-Org": "org-sentinel-1", "X-Title": "svr"}
     assert extras.hidden(Secret("")).mask("a org-sentinel-1 b") == "a [key] b"
     assert "sentinel" not in repr(extras) + repr(own.facts())

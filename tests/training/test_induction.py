@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rig import writer
 from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.protocol import Answer
-from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
+from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.reports.bank_summary import by_criterion
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.rounds.config import TrainConfig
@@ -24,10 +25,9 @@ QUESTION = CriteriaQuestion(known=("Names a\nriver", "Is short"), new=("Mentions
 
 def test_the_request_lists_known_and_new_criteria_a_line_each() -> None:
     """Labels K1 … and N1 …, texts in one line, inside fences."""
-    assert QUESTION.material.texts == {
-        "KNOWN": "K1: Names a river\nK2: Is short", "NEW": "N1: Mentions a stream\nN2: Is brief\nN3: Is kind",
-    }  # fmt: skip
-    assert CriteriaQuestion(known=(), new=("a",)).material.texts == {"KNOWN": "", "NEW": "N1: a"}
+    shown = writer().same_criterion(QUESTION).request.messages[-1][1]
+    assert "KNOWN>>\nK1: Names a river\nK2: Is short\n" in shown
+    assert "NEW>>\nN1: Mentions a stream\nN2: Is brief\nN3: Is kind\n" in shown
 
 
 @pytest.mark.parametrize(

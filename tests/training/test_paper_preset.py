@@ -75,7 +75,7 @@ def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], An
     return lambda _, arrays: np.asarray(margins(arrays.n_pairs), np.float32)
 
 
-def unfitted(_run: Session, _number: int, _log: FitLog, judged: JudgedRound) -> Any:
+def unfitted(_run: Session, _log: FitLog, judged: JudgedRound) -> Any:
     """Return a selector with equal weights, after pruning."""
     whole = selector(judged.train.n_features, len(judged.bank))
     kept = np.array(prune(config_of("paper"), judged, whole))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from svr_async.core.pair import PreferencePair, hashed_fraction
 from svr_async.core.rubric import Rubric
 from svr_async.judges.protocol import Answer
 from svr_async.judges.rules.judge import view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound, grid_rubrics
-from svr_async.judges.same_criterion import CriteriaQuestion
+
+if TYPE_CHECKING:
+    from svr_async.judges.questions import CriteriaQuestion
 
 _ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+\S[^\n]*\n?")
 _NUMBER = re.compile(r"\d{1,9}")

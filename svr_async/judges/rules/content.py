@@ -7,7 +7,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import islice
 
-from svr_async.judges.rules.lexicon import EXAMPLES, STOPWORDS, SUMMARIES
+from svr_async.judges.rules.lexicon import EXAMPLES, STOPWORDS
 from svr_async.judges.rules.shape import LIST_MARK, NUMBER
 from svr_async.judges.rules.spec import CheckTable, Finding, whole
 from svr_async.judges.rules.text import TextView, kept, plain
@@ -20,7 +20,6 @@ MAX_EQUATIONS = 200
 _SUFFIXES = ("ing", "ed", "es", "s")
 _STEP = re.compile(r"\b(?:step \d|first(?:ly)?,|second(?:ly)?,|third(?:ly)?,|next,|then,|finally,|lastly,)")
 _SOURCE = re.compile(r"\baccording to\b|https?://|\b(?:19|20)\d\d\)|\bet al\b|\[\d{1,2}\]|\bsource:|\breferences?:")
-_CITED = re.compile(r'"[^"\n]{12,300}"|^> \S', re.MULTILINE)
 _VALUE = r"-?\d{1,12}(?:,\d{3}){0,4}(?:\.\d{1,9})?"
 _NO_OPERAND_BEFORE = r"(?<![\w.,+*/×÷=^%-])(?<![\d+*/×÷=^%-] )(?!\d{4}-\d{4})"
 _NO_OPERAND_AFTER = r"(?![\w%,]*[\w%]| ?[-+*/×÷^(−]|\.\d| x )"
@@ -106,10 +105,6 @@ def gives_steps(response: TextView) -> bool:
 CHECKS.simple(
     "grounding",
     ("names_source", "names a source", lambda view: _SOURCE.search(view.head.plain)),
-    ("quotes_text", "quotes a passage", lambda view: _CITED.search(view.head.unixed)),
-)
-CHECKS.simple(
-    "coherence", ("no_summary", "does not sum up or conclude", lambda view: not any_in(view.head.plain, SUMMARIES))
 )
 
 

@@ -45,14 +45,6 @@ APOLOGIES = (
     " i apologise", " my apologies",
 )  # fmt: skip
 
-AI_TALK = (
-    " as an ai", " as a language model", " as a large language model", " i'm an ai", " i am an ai",
-    " i'm just an ai", " i am just an ai", " as an artificial intelligence", " i'm a language model",
-    " i am a language model", " my training data", " my knowledge cutoff", " created by anthropic",
-    " trained by openai", " developed by openai", " i don't have personal", " i do not have personal",
-    " real-time information", " i don't have access", " i do not have access",
-)  # fmt: skip
-
 HEDGES = word_set(
     """
     maybe perhaps possibly probably likely unlikely might could seem seems seemed appears apparently presumably
@@ -77,12 +69,6 @@ CONNECTIVES = word_set(
 EXAMPLES = (
     " for example", " for instance", " such as ", " e.g.", " an example", " example:", " examples:", " consider a ",
     " imagine ",
-)  # fmt: skip
-
-SUMMARIES = (
-    " in summary", " in conclusion", " to summarize", " to sum up", " overall,", " in short", " ultimately,",
-    " to conclude", " in essence", " all in all", " by following these", " by understanding", "**conclusion",
-    " conclusion ",
 )  # fmt: skip
 
 CONCERNS = (

@@ -27,11 +27,6 @@ def _words_per_sentence(view: TextView) -> float | None:
     return len(view.prose.words) / len(view.sentences) if view.sentences else None
 
 
-def _longest_paragraph(view: TextView) -> int | None:
-    """Return the number of words in the longest paragraph; None without paragraphs."""
-    return max((len(paragraph.split()) for paragraph in view.paragraphs), default=None)
-
-
 def _numbers(view: TextView) -> int:
     """Count the numbers in a text, without the marks of list items."""
     text = view.head.text
@@ -63,11 +58,8 @@ CHECKS.bounds(
     "characters", lambda view: len(view.stripped), "is {bound} {n:character} long", (140, 280, 500, 1000, 2000, 4000)
 )
 CHECKS.bounds("items", lambda view: view.item_count, "lists {bound} {n:item}", _ITEMS, kinds=_ALL)
-for _unit, _number, _says, _grid in (
-    ("sentence_words", _words_per_sentence, "'s sentences have {bound} {n:word} on average", [12, 15, 18, 22, 26]),
-    ("paragraph_words", _longest_paragraph, "has no paragraph of more than {n:word}", [50, 75, 100, 150, 200]),
-):
-    CHECKS.bounds(_unit, _number, _says, _grid, kinds=["max"], facet="style")
+_SENTENCES = "'s sentences have {bound} {n:word} on average"
+CHECKS.bounds("sentence_words", _words_per_sentence, _SENTENCES, [12, 15, 18, 22, 26], kinds=["max"], facet="style")
 CHECKS.bounds("numbers", _numbers, "contains {bound} {n:number}", (1, 3, 5, 10), kinds=["min"], facet="grounding")
 for _unit, _number, _says, _grid in (
     ("highlights", _highlights, "highlights {bound} {n:passage} with asterisks", [1, 2, 3, 5]),
@@ -110,7 +102,7 @@ CHECKS.simple(
 
 @CHECKS.add("is plain text without Markdown", "format", opposite=("uses_markdown", "is formatted with Markdown"))
 def plain_text(response: TextView) -> bool:
-    """There is no Markdown: no bullets, headings, tables, bold text or fenced code."""
+    """No Markdown: no bullets, headings, tables, bold text or fenced code."""
     layout = response.layout
     bullets = any(not item.numbered for item in layout.items)
     return not (bullets or layout.headings or layout.tables or layout.code or _BOLD.search(response.text))
@@ -157,15 +149,7 @@ CHECKS.simple(
     ),
     ("no_emoji", "does not contain emoji", lambda view: view.text.isascii() or not _EMOJI.search(view.text)),
 )
-CHECKS.simple(
-    "format",
-    ("yes_or_no", "begins with a plain yes or no", lambda view: _YES_NO.match(view.stripped)),
-    (
-        "closed_marks",
-        "closes every code fence and bold mark",
-        lambda view: all(block.closed for block in view.layout.code) and view.prose.text.count("**") % 2 == 0,
-    ),
-)
+CHECKS.simple("format", ("yes_or_no", "begins with a plain yes or no", lambda view: _YES_NO.match(view.stripped)))
 
 
 @CHECKS.add("is divided into parts by {text}", "format", text=phrase("***", "---", "******"))

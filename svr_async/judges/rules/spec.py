@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from string import Formatter
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, final
+
+import msgspec
 
 from svr_async.core.rubric import CheckValue
 from svr_async.judges.rules.text import TextView
@@ -60,6 +62,8 @@ _UP_TO_TWENTY = (
 NUMBER_WORDS = {word: value for value, word in enumerate(_UP_TO_TWENTY)} | {
     "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "hundred": 100, "a hundred": 100, "one hundred": 100,
 }  # fmt: skip
+Phrase = Annotated[str, msgspec.Meta(max_length=MAX_PHRASE_CHARS, pattern=r'^[^\s"]+( [^\s"]+)*\Z')]
+"""Words with single spaces, without double quotes."""
 _QUOTED = rf'"[^"]{{1,{MAX_PHRASE_CHARS}}}"'
 
 
@@ -69,8 +73,8 @@ class Param:
 
     grid: tuple[CheckValue, ...]
     """The values that are proposed as rubrics."""
-    problem: Callable[[object], str]
-    """Returns an error message for a value; empty if it is valid."""
+    kind: Any
+    """The type of a valid value, as msgspec checks it."""
     render: Callable[[Any], str]
     pattern: str
     """A regular expression for what `render` writes, and for near variants."""
@@ -79,14 +83,9 @@ class Param:
 
 def whole(*grid: int, low: int = 1) -> Param:
     """Return an argument that is a whole number of at least `low`, written in digits."""
-
-    def problem(value: object) -> str:
-        if isinstance(value, bool) or not isinstance(value, int):
-            return "is not a whole number"
-        return "" if low <= value <= MAX_WHOLE else f"is not between {low} and {MAX_WHOLE}"
-
+    kind = Annotated[int, msgspec.Meta(ge=low, le=MAX_WHOLE)]
     pattern = rf"\d{{1,9}}|\d{{1,3}}(?:,\d{{3}})+|{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))}"
-    return Param(grid=grid, problem=problem, render=str, pattern=pattern, parse=read_number)
+    return Param(grid=grid, kind=kind, render=str, pattern=pattern, parse=read_number)
 
 
 def read_number(text: str) -> int:
@@ -97,28 +96,11 @@ def read_number(text: str) -> int:
 
 def phrase(*grid: str) -> Param:
     """Return an argument that is one line of text without double quotes. Letter case does not matter to any check."""
-    return Param(
-        grid=grid, problem=_phrase_problem, render='"{}"'.format, pattern=_QUOTED, parse=lambda text: text[1:-1]
-    )
-
-
-def _phrase_problem(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        return "is not a text"
-    if len(value) > MAX_PHRASE_CHARS:
-        return f"is longer than {MAX_PHRASE_CHARS} characters"
-    if '"' in value or value != " ".join(value.split()):
-        return 'has a double quote (") or irregular white space in it'
-    return ""
+    return Param(grid=grid, kind=Phrase, render='"{}"'.format, pattern=_QUOTED, parse=lambda text: text[1:-1])
 
 
 def phrases(*grid: str, joint: str = "and") -> Param:
     """Return an argument of one to twenty phrases; the grid has one phrase each."""
-
-    def problem(value: object) -> str:
-        if not isinstance(value, tuple) or not 1 <= len(value) <= MAX_PHRASES:
-            return f"is not a list of 1 to {MAX_PHRASES} texts"
-        return next((f"has an entry that {problem}" for problem in map(_phrase_problem, value) if problem), "")
 
     def render(value: tuple[str, ...]) -> str:
         *first, last = (f'"{text}"' for text in value)
@@ -126,7 +108,7 @@ def phrases(*grid: str, joint: str = "and") -> Param:
 
     return Param(
         grid=tuple((text,) for text in grid),
-        problem=problem,
+        kind=Annotated[tuple[Phrase, ...], msgspec.Meta(min_length=1, max_length=MAX_PHRASES)],
         render=render,
         pattern=rf"{_QUOTED}(?:,? (?:and |or |nor )?{_QUOTED}){{0,{MAX_PHRASES - 1}}}",
         parse=lambda text: tuple(text.split('"')[1::2]),
@@ -138,7 +120,7 @@ def choice(labels: Mapping[str, str]) -> Param:
     codes = {label.casefold(): code for code, label in labels.items()}
     return Param(
         grid=tuple(labels),
-        problem=lambda value: "" if value in labels else f"is not one of {', '.join(sorted(labels))}",
+        kind=Literal[tuple(labels)],
         render=labels.__getitem__,
         pattern="|".join(re.escape(label) for label in sorted(codes, key=len, reverse=True)),
         parse=lambda text: codes[text.casefold()],
@@ -166,8 +148,10 @@ class CheckSpec:
             takes, got = (", ".join(sorted(names)) or "no arguments" for names in (self.params, args))
             return f"takes {takes}, not {got}"
         for name, param in self.params.items():
-            if problem := param.problem(args[name]):
-                return f"has an argument {name} that {problem} (got {args[name]!r})"
+            try:
+                msgspec.convert(args[name], param.kind)
+            except msgspec.ValidationError as error:
+                return f"has a wrong argument {name}: {error} (got {args[name]!r})"
         low, high = args.get("low"), args.get("high")
         if isinstance(low, int) and isinstance(high, int) and low > high:
             return f"needs low <= high (got {low} and {high})"

@@ -39,11 +39,10 @@ _RULE = frozenset("-*_ \t=")
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """A fenced block: its language tag in lower case (may be empty), its body, and whether the fence was closed."""
+    """A fenced block: its language tag in lower case (may be empty), and its body."""
 
     language: str
     body: str
-    closed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +224,7 @@ def read_layout(text: str) -> Layout:
         first = mark[:1]
         if fence:
             if first == fence[0] and mark.startswith(fence) and not mark.strip(fence[0] + " \t"):
-                code.append(CodeBlock(language, "\n".join(body), closed=True))
+                code.append(CodeBlock(language, "\n".join(body)))
                 fence, body = "", []
             else:
                 body.append(line)
@@ -240,7 +239,7 @@ def read_layout(text: str) -> Layout:
             if item := _item(mark, len(line) - len(mark)):
                 items.append(item)
     if fence:
-        code.append(CodeBlock(language, "\n".join(body), closed=False))
+        code.append(CodeBlock(language, "\n".join(body)))
     return Layout(
         code=tuple(code), items=tuple(items), headings=headings, tables=tables, prose="\n".join(prose) if code else text
     )

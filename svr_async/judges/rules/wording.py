@@ -7,7 +7,6 @@ from functools import lru_cache
 from itertools import islice
 
 from svr_async.judges.rules.lexicon import (
-    AI_TALK,
     APOLOGIES,
     CLOSING_OFFERS,
     CONNECTIVES,
@@ -19,7 +18,6 @@ from svr_async.judges.rules.spec import CheckTable, Finding, at_least, at_most, 
 from svr_async.judges.rules.text import TextView, kept, plain
 
 _FIRST_PERSON = frozenset(("i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine", "myself"))
-_SECOND_PERSON = frozenset(("you", "your", "yours", "you're", "you'll", "you've", "yourself"))
 _CONTRACTION = re.compile(r"\w(?:n't|'re|'ve|'ll|'d|'m) |\b(?:it|that|he|she|there|what|who)'s ")
 _LEADING_MARKS = re.compile(r"[\s*_#>\-•\d.)(\"']{0,40}")
 _VOWELS = re.compile(r"[aeiouy]+")
@@ -107,23 +105,12 @@ CHECKS.simple(
     ("starts_with_verb", "starts with an imperative verb", lambda view: {*view.lower_words[:1]} & IMPERATIVES),
     ("ends_with_question", "ends with a question", lambda view: view.stripped[-6:].rstrip(CLOSING)[-1:] in ("?", "？")),
     (
-        "asks_question",
-        "asks a question",
-        lambda view: any_in(view.prose.text, ("?", "？")),
-        ("asks_nothing", "does not ask any question"),
-    ),
-    (
         "closing_offer",
         "closes with an offer of further help",
         lambda view: any_in(view.ending, CLOSING_OFFERS),
         ("no_closing_offer", "does not close with an offer of further help"),
     ),
     ("apologises", "opens with an apology", lambda view: any_in(view.opening, APOLOGIES)),
-    (
-        "no_ai_talk",
-        "does not talk about being an AI or about its training",
-        lambda view: not any_in(view.head.plain, AI_TALK),
-    ),
 )
 
 
@@ -143,7 +130,6 @@ CHECKS.simple(
         lambda view: _FIRST_PERSON & view.head.vocabulary,
         ("no_first_person", "does not speak in the first person"),
     ),
-    ("impersonal", "does not address the reader as you", lambda view: not _SECOND_PERSON & view.head.vocabulary),
     (
         "contractions",
         "uses contractions",
@@ -199,15 +185,3 @@ def connected(response: TextView) -> Finding:
     """At least two connectives such as "however" or "therefore" occur; more, up to six, are better."""
     found = len(CONNECTIVES & response.head.vocabulary)
     return Finding(found >= 2, float(min(found, 6)))
-
-
-@CHECKS.add("does not break off in the middle", "coverage")
-def complete_ending(response: TextView) -> bool:
-    """The last code fence is closed and a last line of eight words or more has an end."""
-    code = response.layout.code
-    if code and not code[-1].closed:
-        return False
-    last = response.stripped[-400:].rpartition("\n")[2].strip()
-    if len(last.split()) < 8 or last[0] in "|#`":
-        return True
-    return not (last[-1].isalnum() or last[-1] in ",;-–(")

@@ -53,7 +53,6 @@ class FitLog:
     curves: list[FitCurve] = field(default_factory=list)
     baselines: dict[int, Baselines] = field(default_factory=dict)
     hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
-    records: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def run(self, fit: Callable[[OnEpoch], FitResult], curve: FitCurve) -> FitResult:
         """Run a fit, report its epochs and keep its curve."""
@@ -77,14 +76,14 @@ class FitLog:
         """Return the last curve of a round: that of the calibration, if there was one."""
         return next((curve for curve in reversed(self.curves) if curve.round == number), None)
 
-    def facts(self, number: int) -> RoundFacts:
+    def facts(self, record: Mapping[str, Any]) -> RoundFacts:
         """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
-        curve, record = self.last(number), self.records[number]
+        curve = self.last(record["round"])
         facts = {name: record[name] for name in RECORDED}
         if curve is not None and curve.best is not None:
             facts["active"] = curve.best.active
             facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
-        vote, linear = self.accuracies(number)
+        vote, linear = self.accuracies(record["round"])
         return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
 
 
@@ -269,7 +268,7 @@ async def _one_round(
     fitted = in_use(judged, config, kept, selector, None if result is None else result.choice)
     session.keep_round(session, judged)
     margins = session.margins(selector, judged.train.restrict_rubrics(kept))
-    log.records[number] = {
+    record = {
         "round": number,
         "bank": len(bank),
         "kept": len(kept),
@@ -283,4 +282,4 @@ async def _one_round(
         **({} if fitted.choice is None else {"structure": fitted.choice.as_json()}),
     }
     pruned = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), kept))
-    return fitted, replace(carryover, pruned=carryover.pruned + pruned)
+    return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + pruned)

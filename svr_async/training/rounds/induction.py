@@ -20,9 +20,9 @@ from svr_async.core.rubric import rubric_id
 from svr_async.core.similarity import normalised
 from svr_async.fit.forward import hidden_matrix
 from svr_async.fit.forward import importance as importance_of
+from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
-from svr_async.judges.same_criterion import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.overlap import screen
 from svr_async.training.rounds.pools import PoolTask, judge_tasks

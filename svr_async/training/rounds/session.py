@@ -230,7 +230,7 @@ class JudgedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedRound:
-    """One round's outcome: the kept rubrics with their selector and settings, and how they do on the dev pairs.
+    """One round's outcome: the kept rubrics with selector and settings, how they do on dev pairs, and what to record.
 
     `choice` is the structure that cross-validation chose, None for the paper's preset.
     """
@@ -242,6 +242,7 @@ class FittedRound:
     settings: InferenceSettings
     dev: FitArrays
     dev_hits: NDArray[np.float64]
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def texts(self) -> list[str]:

@@ -64,7 +64,7 @@ class StoreFit:
 
     @property
     def accuracy(self) -> float | None:
-        """Accuracy on the dev pairs; None if none was judged."""
+        """Accuracy on the dev pairs; None without judged pairs."""
         return self.fitted.dev_accuracy if self.fitted.dev.n_entries else None
 
 

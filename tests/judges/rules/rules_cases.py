@@ -28,7 +28,6 @@ FRENCH = "Voici un petit texte sur le temps, et il est écrit en français pour 
 
 ADDING = "Write a Python function that adds"
 EASY = "The cat sat. The dog ran. We all had fun. It was a hot day. So we went in for tea at four."
-UNENDED = "This sentence goes on for a good while and then it just"
 
 ROWS: tuple[tuple[str, Args, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("max_words", {"n": 3}, "", ("One, two.", "", "日本語"), (FIVE, "日本語だ")),
@@ -45,7 +44,6 @@ ROWS: tuple[tuple[str, Args, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("max_characters", {"n": 3}, "", (" abc ",), ("abcd",)),
     ("min_characters", {"n": 4}, "", ("abcd",), ("abc ",)),
     ("max_sentence_words", {"n": 3}, "", ("It rains here. It pours.",), (FIVE,)),
-    ("max_paragraph_words", {"n": 5}, "", (FIVE + "\n\n" + FIVE,), (FIVE + " " + FIVE,)),
     ("min_numbers", {"n": 2}, "", ("From 1,200 to 3.5 litres",), ("1. First\n2. Second",)),
     ("min_highlights", {"n": 2}, "", ("*one* and *two*",), ("2 * 3 * 4 and *one*",)),
     ("min_placeholders", {"n": 1}, "", ("Dear [name],",), ("see [this](http://a.b)",)),
@@ -69,7 +67,6 @@ ROWS: tuple[tuple[str, Args, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("exclamation_marks", {}, "", ("Great!",), ("```\na != b\n```",)),
     ("no_emoji", {}, "", ("done ✓ – it’s fine",), ("nice 🙂",)),
     ("yes_or_no", {}, "", ("Yes, it is.", "**No.**"), ("Nobody knows.",)),
-    ("closed_marks", {}, "", (PYTHON + "\n\n**b**",), ("```python\nx = 1", "**open")),
     ("separated_by", {"text": "***"}, "", ("one\n***\ntwo",), ("one two ***",)),
     ("code_block", {}, "", (PYTHON,), ("`x = 1`",)),
     ("code_in", {"language": "python"}, "", ("```py\nx\n```", "```\nx\n```"), ("```js\nx\n```", "x = 1")),
@@ -98,20 +95,16 @@ ROWS: tuple[tuple[str, Args, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("ends_with", {"text": "Anything else?"}, "", ("Is there anything else",), ()),
     ("starts_with_verb", {}, "", ("Open the door.",), ("The door is open.", "")),
     ("ends_with_question", {}, "", ("Shall we go?**",), ("Shall we? Yes.",)),
-    ("asks_question", {}, "", ("Which one? I can guess.",), ("I guess.",)),
     ("closing_offer", {}, "", ("Bake it. Let me know if you have questions!",), ("Bake it.",)),
     ("apologises", {}, "", ("I apologize for the delay.",), ("He never apologises.",)),
-    ("no_ai_talk", {}, "", ("I see no colours.",), ("As an AI, I see no colours.",)),
     ("hedged", {}, "", ("Perhaps it might rain, maybe.",), ("It rains.",)),
     ("first_person", {}, "", ("I'm here.",), ("She is here.",)),
-    ("impersonal", {}, "", ("The bread is done.",), ("Your bread is done.",)),
     ("contractions", {}, "", ("It’s done.",), ("It is done.",)),
     ("no_profanity", {}, "", ("Scunthorpe",), ("what the fuck",)),
     ("no_repetition", {}, "", (VARIED,), (LONG,)),
     ("rich_vocabulary", {}, "", (VARIED,), (LONG,)),
     ("max_grade", {"n": 6}, "", (EASY,), (VARIED,)),
     ("connected", {}, "", ("However, it rains; therefore we stay.",), ("It rains. We stay.",)),
-    ("complete_ending", {}, "", (UNENDED + " ends.", "A short title"), (UNENDED, "```python\nx = 1")),
     ("covers_keywords", {"percent": 50}, "Compare solar panels with wind", ("Solar panel or wind?",), ("Cats sleep.",)),
     ("own_words", {}, VARIED, (LONG,), (VARIED,)),
     ("restates_question", {}, "Why is the sky blue?", ("Why is the sky blue? By scattering.",), ("By scattering.",)),
@@ -119,8 +112,6 @@ ROWS: tuple[tuple[str, Args, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("gives_example", {}, "", ("Fruit, for example apples.",), ("Fruit.",)),
     ("gives_steps", {}, "", (NUMBERED, "First, boil. Then, pour. Finally, wait."), ("Boil and pour.",)),
     ("names_source", {}, "", ("According to the census, few.",), ("Few, I think.",)),
-    ("quotes_text", {}, "", ('She wrote "the sea was calm".', "> the sea was calm"), ("The sea was calm.",)),
-    ("no_summary", {}, "", ("A. B.",), ("A. B. In summary, both.",)),
     ("arithmetic_right", {}, "", ("12 x 3 = 36, and 10 / 3 = 3.33.", "1,200 + 300 = 1,500 and $5 - $6 = -$1"), ()),
     ("arithmetic_right", {}, "", (), ("12 x 3 = 35", r"\(12 \times 3 = 35\)", "3 / 0 = 1")),
     ("keeps_numbers", {}, "Add 17 and 25", ("17 plus 25 is 42.",), ("17 plus something is more.",)),
@@ -131,14 +122,12 @@ ROWS: tuple[tuple[str, Args, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("refuses_harm", {}, HARMFUL, (REFUSAL,), ("Sure, take these.",)),
     ("helps_when_harmless", {}, HARMLESS, ("Mix flour.",), (REFUSAL,)),
     ("developed_when_harmless", {"n": 50}, HARMLESS, (LONG,), (FIVE,)),
-    ("brief_on_harm", {"n": 50}, HARMFUL, (FIVE,), (LONG,)),
     ("no_steps_to_harm", {}, HARMFUL, (REFUSAL,), (NUMBERED,)),
     ("refusal_of_length", {"n": 9}, "", (REFUSAL + " It is illegal.",), (REFUSAL,)),
     ("names_concerns", {}, "", ("That is unethical, and morally wrong.",), ("That is bread.",)),
 )
 ABSTAINS: tuple[tuple[str, Args, str, str], ...] = (
     ("max_sentence_words", {"n": 3}, "", ""),
-    ("max_paragraph_words", {"n": 5}, "", PYTHON),
     ("code_when_asked", {}, HARMLESS, "Mix flour."),
     ("fences_named", {}, "", "no code"),
     ("python_parses", {}, "", "```js\nlet x = {};\n```"),
@@ -162,7 +151,6 @@ ABSTAINS: tuple[tuple[str, Args, str, str], ...] = (
     ("refuses_harm", {}, HARMLESS, REFUSAL),
     ("helps_when_harmless", {}, HARMFUL, REFUSAL),
     ("developed_when_harmless", {"n": 50}, HARMFUL, LONG),
-    ("brief_on_harm", {"n": 50}, HARMLESS, FIVE),
     ("no_steps_to_harm", {}, HARMLESS, NUMBERED),
     ("refusal_of_length", {"n": 5}, "", FIVE),
 )
