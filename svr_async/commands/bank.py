@@ -121,7 +121,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
     from svr_async.training.bank.edit import diff_banks, diff_sheet
 
     changes = diff_banks(_load(first), _load(second))
-    tell(changes.to_json, diff_sheet(changes), as_json=as_json)
+    tell(changes, diff_sheet(changes), as_json=as_json)
 
 
 @bank.command(short_help="Merge the rubrics of several banks.")
@@ -182,7 +182,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
         edited.save(out)
     changes, place = diff_banks(former, edited), out or folder
     was = {"folder": str(kept), "digest": former.digest}
-    values = {"folder": str(place), "digest": edited.digest, "former": was, "changes": changes.to_json()}
+    values = {"folder": str(place), "digest": edited.digest, "former": was, "changes": changes}
     end = f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}"
     ends = [Line(end), Line("to measure the edit: svr eval with both banks, then svr compare")]
     tell(values, [*diff_sheet(changes), *ends], as_json=as_json)

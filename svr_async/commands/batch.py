@@ -153,8 +153,7 @@ def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
 def _training(name: str, params: Mapping[str, Any]) -> calls.BatchRun:
     from svr_async.commands.train_run import stage_settings, train_settings
     from svr_async.training.rounds.algorithm import run_rounds
-    from svr_async.training.running.run import batch_training
-    from svr_async.training.running.train import ask_for_candidates, ask_for_entries, load_rubrics
+    from svr_async.training.running.train import ask_for_candidates, ask_for_entries, batch_training, load_rubrics
 
     if name == "train":
         return batch_training(train_settings(params), run_rounds, staged=True)

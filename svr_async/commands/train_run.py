@@ -32,12 +32,14 @@ from svr_async.scoring.bank_card import accuracy_in_words, enough
 from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
 from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
 from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines
-from svr_async.training.running.run import TrainingListener, Used, Work, count_training
-from svr_async.training.running.settings import TrainSettings
+from svr_async.training.running.settings import TrainingListener, TrainSettings
 from svr_async.training.running.train import (
     TrainResult,
+    Used,
+    Work,
     ask_for_candidates,
     ask_for_entries,
+    count_training,
     induce,
     judge,
     load_rubrics,

@@ -181,7 +181,7 @@ def count(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount
 def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str]) -> tuple[Count, Path | Absent]:
     """Return the calls of a bank's training, and the bank's folder or that of its placeholder."""
     from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
-    from svr_async.training.running.run import count_training
+    from svr_async.training.running.train import count_training
 
     try:
         wanted = runner.training_of(spec)

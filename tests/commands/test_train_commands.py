@@ -13,8 +13,7 @@ from rig import RULES, name_judge, read_lines, svr_here, write_bench
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
-from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.fits import FitLog
+from svr_async.training.rounds.algorithm import FitLog, run_rounds
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 
