@@ -20,7 +20,7 @@ from pathlib import Path
 
 Draw = Callable[[str, Sequence[str]], str]
 HELD_OUT = 5  # every fifth subject
-WRONG = 12  # one pair in so many has its answers exchanged
+WRONG = 12  # one pair in this many has its answers exchanged
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ CARE = ("Ask a pharmacist or a doctor if it lasts.", "If it gets worse, please s
 
 
 def padded(draw: Draw, text: str, times: int = 2) -> str:
-    """Return a text with so many sentences of padding around it."""
+    """Return a text with a number of sentences of padding around it."""
     more = [draw(f"padding {n}", PADDING) for n in range(times)]
     return " ".join([*more[:1], text, *more[1:]])
 

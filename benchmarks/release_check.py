@@ -110,7 +110,7 @@ def refused(command: Sequence[str | Path], folder: Path, home: Path) -> None:
         words, cwd=folder, env=surroundings(home), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     if done.returncode != 2 or done.stderr.count("\n") != 1:
-        raise FailedStepError(f"{' '.join(words[1:])}: {done.returncode}, {done.stderr.strip()[-200:]!r} is no line")
+        raise FailedStepError(f"{' '.join(words[1:])}: {done.returncode}, {done.stderr.strip()[-200:]!r} is not a line")
 
 
 def interpreters() -> Iterator[Path]:
@@ -170,7 +170,7 @@ def _installed(place: Path) -> list[Path]:
 
 
 def run_steps(programs: Path, work: Path) -> tuple[str, ...]:
-    """Run all steps in an empty folder and return the accuracies that the evaluations told."""
+    """Run all steps in an empty folder and return the accuracies of the evaluations."""
     empty = work / "empty"
     shutil.rmtree(empty, ignore_errors=True)
     shutil.rmtree(work / "cache", ignore_errors=True)
@@ -214,7 +214,7 @@ def problems(cells: Sequence[Cell], lacking: Sequence[str]) -> list[str]:
     found = {cell.accuracies for cell in cells if cell.accuracies}
     told += [f"the accuracies differ: {sorted(found)}"] if len(found) > 1 else []
     absent = [version for version in VERSIONS if not any(cell.python.startswith(f"{version}.") for cell in cells)]
-    return told + [f"there is no Python {version} here: not tried" for version in absent]
+    return told + [f"Python {version} is not installed: not tried" for version in absent]
 
 
 def main() -> int:

@@ -30,8 +30,7 @@ from svr_async.serving.pairs import PairVerdict, all_of, decide_pair, judge_of, 
 from svr_async.serving.texts import PromptLike, ResponseLike
 
 if TYPE_CHECKING:
-    from svr_async.training.running.run import TrainingListener
-    from svr_async.training.running.settings import TrainSettings
+    from svr_async.training.running.settings import TrainingListener, TrainSettings
 
 Place = str | os.PathLike[str]
 S = TypeVar("S")

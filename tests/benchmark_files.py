@@ -1,4 +1,4 @@
-"""A planted world in the shapes of RewardBench, RewardBench 2 and RM-Bench, beside RubricBench's of `files.py`."""
+"""A planted world in the shapes of RewardBench, RewardBench 2 and RM-Bench; RubricBench's is in `files.py`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _like(world: World, rng: random.Random, item: PlantedPair, text: str) -> str
 
 
 def _worse(world: World, rng: random.Random, item: PlantedPair, text: str) -> str | None:
-    """Write another response that is worth clearly less; None where none was drawn."""
+    """Write another response that is clearly worse, or None if the draws give no such one."""
     least = worth(world, item, text) - LEAST_GAP * world.kinds[item.kind].total
     drawn = (world.write_response(rng, item.kind) for _ in range(MOST_TRIES))
     return next((other for other in drawn if worth(world, item, other) <= least), None)

@@ -78,7 +78,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
 
 @pytest.fixture(scope="session", autouse=True)
 def other_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what is made for a whole module out of the user's cache folder too."""
+    """Keep the files of a whole module out of the user's cache folder too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
         yield
@@ -128,7 +128,7 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Load the test files from another one on in each worker: what it has compiled is there when others come to it."""
+    """Load the test files from another one on in each worker: its compiled code is ready for the others."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if not worker or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return

@@ -74,7 +74,7 @@ class Forked:
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Wait for the end and return what is left to be read of stdout and stderr."""
+        """Wait for the end and return the rest of stdout and stderr."""
         deadline = None if timeout is None else time.monotonic() + timeout
 
         def left() -> float | None:

@@ -18,7 +18,7 @@ _REASON = "needs {}, which is not on PATH"
 
 
 def find(what: str) -> str | None:
-    """Return the path of a program of `PROGRAMS`, or None where this machine has none of its names."""
+    """Return the path of a program of `PROGRAMS`, or None if it is not installed."""
     return next(filter(None, map(shutil.which, PROGRAMS[what])), None)
 
 

@@ -34,6 +34,10 @@ from svr_async.engine.money import Budget, Price
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.secrets import Secret
 from svr_async.engine.transport import RawReply
+from svr_async.evaluation.run import Listener, run_now
+from svr_async.evaluation.run_folder import Run
+from svr_async.evaluation.settings import EvalSettings
+from svr_async.evaluation.setup import prepare
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.profiles import Profile
 from svr_async.judges.questions import QuestionWriter
@@ -258,6 +262,11 @@ def wait_until(ready: Callable[[], bool], *, limit_s: float = 30.0) -> None:
     while not ready():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
+
+
+def evaluate(settings: EvalSettings, listener: Listener | None = None) -> Run:
+    """Judge the pairs of the settings as `svr eval` does."""
+    return run_now(prepare(settings), listener or Listener())
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

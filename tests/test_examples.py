@@ -48,7 +48,7 @@ def text_of(cell: Any) -> str:
 
 
 def test_the_notebook_is_kept_without_outputs() -> None:
-    """What is in the repository is what a person opens: no results of another day, no counts of executions."""
+    """The notebook in the repository has no outputs and no execution counts."""
     cells = nbformat.read(NOTEBOOK, as_version=4)["cells"]  # type: ignore[no-untyped-call]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert code

@@ -33,7 +33,7 @@ def run_python(code: str, folder: Path) -> str:
 
 
 def test_importing_is_cheap_and_reads_nothing(tmp_path: Path) -> None:
-    """`import svr_async` loads none of the libraries, opens no file but modules, and lists its names all the same."""
+    """`import svr_async` loads no heavy library, opens no file but modules, and lists its names all the same."""
     code = (
         "import sys, pathlib; opened = []\n"
         "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
@@ -78,7 +78,7 @@ def test_each_name_is_loaded_once_and_others_are_not_there() -> None:
 
 
 def test_type_checkers_see_the_same_names() -> None:
-    """What stands under TYPE_CHECKING is what is loaded, from the same modules under the same names."""
+    """Names under TYPE_CHECKING are those that are loaded, from the same modules."""
     tree = ast.parse((ROOT / "svr_async" / "__init__.py").read_text("utf-8"))
     names = {
         alias.asname or alias.name: (str(node.module).removeprefix("svr_async."), alias.name)

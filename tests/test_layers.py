@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
         "adapters", "simulation", "observability", "core",
     },
 }  # fmt: skip
-# The rooms of a part: what a room may import of its own part, except itself. "" are the files outside the rooms.
+# The rooms of a part: which other rooms of the part a room may import. "" are the files outside the rooms.
 ROOMS: dict[str, dict[str, set[str]]] = {
     "training": {
         "": set(), "bank": set(), "rounds": {"bank"}, "store": {"bank", "rounds"},
@@ -119,7 +119,7 @@ def _imports(path: Path, tree: ast.Module, nodes: Sequence[ast.AST]) -> Iterator
 
 
 def _outermost_lazy(node: ast.AST) -> Iterator[ast.AST]:
-    """Return the nodes whose insides are not executed on import, but none that lies inside another."""
+    """Return the outermost nodes whose insides are not executed on import."""
     for child in ast.iter_child_nodes(node):
         if _lazy(child):
             yield child
@@ -169,7 +169,7 @@ def test_rooms_of_a_part_have_one_way_down(part: str, room: str) -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    """There is no circle of imports between modules as they are loaded."""
+    """Modules do not import each other in a circle when loaded."""
     left = {name: imported_modules(path) for name, path in NAMED.items()}
     while loose := {name for name, below in left.items() if not below & left.keys()}:
         left = {name: below for name, below in left.items() if name not in loose}

@@ -117,7 +117,7 @@ def common(rng: random.Random, some: list[str]) -> str:
 
 
 def prose(rng: random.Random, phrases: list[str], chars: int) -> str:
-    """Return so many characters of sentences and paragraphs."""
+    """Return a number of characters of sentences and paragraphs."""
     parts: list[str] = []
     size = 0
     while size < chars:

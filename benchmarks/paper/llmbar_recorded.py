@@ -56,7 +56,7 @@ def pair_record(row: Mapping[str, Any], pair_id: str, subset: str) -> dict[str, 
 
 
 def shown_winner(winner: Any, order: str) -> str:
-    """Return "A" or "B" in the order shown, or an empty text where there is no winner."""
+    """Return "A" or "B" in the order shown, or an empty text without a winner."""
     if winner not in ("1", "2"):
         return ""
     return "A" if (winner == "1") == (order == "ab") else "B"

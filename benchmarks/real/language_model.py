@@ -5,7 +5,7 @@
 
 starts llama-cpp-python's server with that model, a base model of 270M parameters at four bits, and asks it for direct
 verdicts, for verdicts on fixed rubrics and on rubrics of its own, and for the probability of one token, in both orders.
-It is no judge, and its accuracy says nothing; but its tokens are real ones. `--url URL#MODEL` asks an endpoint that
+It is not a judge, and its accuracy says nothing; but its tokens are real ones. `--url URL#MODEL` asks an endpoint that
 runs already. FOLDER keeps the replies and the run folders: what was judged is not asked again.
 """
 
@@ -61,7 +61,7 @@ WAYS = (
 
 @dataclass
 class Tally(Listener):
-    """What the calls of one way came to: an observer of the engine, and what is told to a person."""
+    """What the calls of one way came to: an observer of the engine, and the lines printed."""
 
     replies: Counter[str] = field(default_factory=Counter)
     given_up: Counter[str] = field(default_factory=Counter)
@@ -235,7 +235,7 @@ def main(arguments: list[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     try:
         if not options.url and options.server is None:
-            raise UsageError("nobody to ask", hint="--server ENV/bin/python, or --url URL#MODEL")
+            raise UsageError("no model to ask", hint="--server ENV/bin/python, or --url URL#MODEL")
         with contextlib.chdir(out):
             measure(options, out)
     except SvrError as error:

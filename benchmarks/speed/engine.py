@@ -92,7 +92,7 @@ def server(*flags: str) -> Iterator[str]:
 
 @contextmanager
 def certificate() -> Iterator[Path | None]:
-    """Make a key and a self-signed certificate in one file; None if there is no `openssl` program."""
+    """Make a key and a self-signed certificate in one file; None without the program `openssl`."""
     if shutil.which("openssl") is None:
         yield None
         return

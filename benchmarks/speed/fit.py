@@ -1,4 +1,4 @@
-"""Time the fit at the paper's scale beside dense forms of the same objective, each in its own process.
+"""Time the fit at the paper's scale next to dense forms of the same objective, each in its own process.
 
     python benchmarks/speed/fit.py --torch-python /path/to/venv/bin/python
     python benchmarks/speed/fit.py --torch-python /path/to/venv/bin/python --dense-epochs 33    dense forms whole, too
@@ -23,7 +23,7 @@ projected in the same way.
 On a busy machine wall times compare nothing: OpenMP's waiting threads can slow PyTorch tenfold there, which is no
 merit of ours. There `--one-core` gives each contender one thread on one core and CPU seconds are what to compare;
 `--repeat` takes the fastest of several runs in turn.
-PyTorch is no dependency: without `--torch-python` its rows are skipped.
+PyTorch is not a dependency: without `--torch-python` its rows are skipped.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _config_of(args: argparse.Namespace) -> Any:
 
 
 def _steps_taken(epochs: list[np.ndarray], steps: int) -> dict:
-    """Return the figures of steps, of which an epoch has so many; the quickest epoch counts."""
+    """Return the figures of steps, of which an epoch has several; the quickest epoch counts."""
     quickest = [min((epoch[kind] for epoch in epochs), default=0.0) for kind in (0, 1)]  # wall and CPU seconds
     return {
         "step_ms": 1e3 * quickest[0] / steps,

@@ -223,7 +223,7 @@ def _distinct(below: int, shape: tuple[int, int], rng: np.random.Generator) -> n
 def _rubrics(world: World, kind: np.ndarray, names: list[str], count: int, rng: np.random.Generator):
     """Return the rubrics, each with the pairs that it was mined from: of its kind, what decides more often."""
     from svr_async.core.rubric import Rubric
-    from svr_async.training.bank.merge import Candidate
+    from svr_async.scoring.bank import BankRubric
 
     place = rng.integers(0, world.of_kind.shape[1], (len(kind), MINED))
     place = np.where(rng.random(place.shape) < 0.5, rng.integers(0, world.decide, place.shape), place)
@@ -235,7 +235,7 @@ def _rubrics(world: World, kind: np.ndarray, names: list[str], count: int, rng: 
     for number, text in enumerate(texts):
         pairs = np.unique(order[borders[number] : borders[number + 1]] // MINED)
         mined = tuple(names[pair] for pair in pairs.tolist())
-        out.append(Candidate(rubric=Rubric(text=text), source_pair_ids=mined, observed_count=max(1, len(mined))))
+        out.append(BankRubric(rubric=Rubric(text=text), source_pair_ids=mined, observed_count=max(1, len(mined))))
     return out
 
 

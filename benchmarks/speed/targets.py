@@ -52,7 +52,7 @@ def show(value: float, unit: str) -> str:
 
 
 def hand_over(figures: list[Figure], path: Path | None) -> None:
-    """Add figures to a file for `run_all.py`, or print them if there is no file."""
+    """Add figures to a file for `run_all.py`, or print them without a file."""
     if path is None:
         print("\n" + table(figures), flush=True)
         return

@@ -25,8 +25,8 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.profiles import SHIPPED, Profile, load_profiles
 from svr_async.judges.questions import TOKENS_OF_REASONING
 from svr_async.training.rounds.dry_run import count_rounds
-from svr_async.training.running.run import count_training
 from svr_async.training.running.settings import TrainSettings
+from svr_async.training.running.train import count_training
 
 SIZES = (100, 1_000, 5_000)
 PRICED_AT = 1_000
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def count_for(folder: Path, size: int) -> dict[str, Count]:
-    """Return what evaluating and training with so many pairs would ask."""
+    """Return what evaluating and training with a number of pairs would ask."""
     file = write_pairs(folder / f"{size}.jsonl", size)
     limits = JudgeLimits(cache=folder / "cache", concurrency="1")
     told: dict[str, Count] = {}

@@ -11,14 +11,15 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag, option
-from svr_async.commands.screen import is_narrow, safe_console, tell
+from svr_async.commands.screen import safe_console, tell
+from svr_async.core.table import Line, Part
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
-    from svr_async.core.table import Part
     from svr_async.scoring.bank import BankRubric, RubricBank
 
 SHOWN = 20
+NARROW = 100  # minimum terminal columns for a text with numbers
 bank_argument = click.argument("folder", metavar="BANK")
 
 
@@ -74,7 +75,7 @@ def _rubrics(loaded: RubricBank, top: int, domain: str | None, key: str | None) 
         chosen = _listed(loaded, domain)[: top or None]
     facts = {name: value for name, value in bank_json(loaded).items() if name not in {"rubrics", "files"}}
     values = {"digest": loaded.digest, **facts, "rubrics": [rubric_json(entry) for entry in chosen]}
-    return values, rubric_parts(chosen[0]) if key else bank_parts(loaded, chosen, narrow=is_narrow())
+    return values, rubric_parts(chosen[0]) if key else bank_parts(loaded, chosen, narrow=safe_console().width < NARROW)
 
 
 def _views(loaded: RubricBank, view: str) -> tuple[Any, Any]:
@@ -95,7 +96,6 @@ def _views(loaded: RubricBank, view: str) -> tuple[Any, Any]:
 
 def _effects(loaded: RubricBank, runs: tuple[Path, ...], most: int) -> tuple[Any, Any]:
     """Return how often each rubric was used and right; its contribution is removed from the stored margins."""
-    from svr_async.core.table import Line
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.effects import bank_effects, effects_tables
 
@@ -121,7 +121,7 @@ def diff(first: str, second: str, as_json: bool) -> None:
     from svr_async.training.bank.edit import diff_banks, diff_sheet
 
     changes = diff_banks(_load(first), _load(second))
-    tell(changes.to_json, diff_sheet(changes), as_json=as_json)
+    tell(changes, diff_sheet(changes), as_json=as_json)
 
 
 @bank.command(short_help="Merge the rubrics of several banks.")
@@ -167,7 +167,6 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
       svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
       svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
     """
-    from svr_async.core.table import Line
     from svr_async.training.bank.edit import diff_banks, diff_sheet, edit_bank, save_in_place
 
     if (out is None) is not in_place or (in_place and folder.startswith("hf:")):
@@ -183,7 +182,7 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
         edited.save(out)
     changes, place = diff_banks(former, edited), out or folder
     was = {"folder": str(kept), "digest": former.digest}
-    values = {"folder": str(place), "digest": edited.digest, "former": was, "changes": changes.to_json()}
+    values = {"folder": str(place), "digest": edited.digest, "former": was, "changes": changes}
     end = f"the edited bank {edited.digest[:12]} is in {place}, the former {former.digest[:12]} in {kept}"
     ends = [Line(end), Line("to measure the edit: svr eval with both banks, then svr compare")]
     tell(values, [*diff_sheet(changes), *ends], as_json=as_json)

@@ -7,21 +7,21 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
 from svr_async.commands import options as opt
 from svr_async.commands.main import svr
 from svr_async.commands.options import flag, given_flags, option
 from svr_async.commands.screen import tell
 from svr_async.core.safetext import for_terminal, one_line
+from svr_async.engine import batch_files
+from svr_async.engine.money import BATCH_PRICE_SHARE
 from svr_async.errors import ArtefactError, CoverageError, RefusedError, UsageError
 from svr_async.evaluation.wording import dollars, plural
-
-if TYPE_CHECKING:
-    from svr_async.engine.batch_files import Export, Results, State
-    from svr_async.judges.batch import BatchRun, Exported, Imported
+from svr_async.judges import batch as calls
 
 STAGES = ("judge", "induce")
 TRAINING = (*STAGES, "train")
@@ -41,14 +41,11 @@ def batch() -> None:
 
 @batch.command(context_settings={**opt.HELP, "allow_interspersed_args": False})
 @option("--max-requests N", "Requests a file.", type=opt.COUNT, default=50_000)
-@option("--max-mb N", "Size of a file in MB.", type=opt.COUNT, default=200)
 @option("--only J", "With several judges: the one to export. Each needs its own folder.")
 @opt.json
 @folder_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def export(
-    folder: Path, command: tuple[str, ...], max_requests: int, max_mb: int, only: str | None, *, as_json: bool
-) -> int:
+def export(folder: Path, command: tuple[str, ...], max_requests: int, only: str | None, *, as_json: bool) -> int:
     """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to opt.FOLDER.
 
     Nothing is sent. Calls that depend on missing replies, such as verdicts on rubrics that a judge has yet to write,
@@ -57,14 +54,10 @@ def export(
     \b
     Example:  svr batch export batch/ eval rubricbench --judge gpt-5-mini --order both
     """
-    import msgspec
-
-    from svr_async.judges import batch as calls
-
     words = command_of(command)
     run = run_of(words)
     profile = calls.choose_endpoint(run, only)
-    exported = calls.export(run, profile, folder, words, max_requests=max_requests, max_bytes=max_mb * 1_000_000)
+    exported = calls.export(run, profile, folder, words, max_requests=max_requests)
     tell(msgspec.to_builtins(exported), _export_text(folder, profile.model, exported, words), as_json=as_json)
     return 0
 
@@ -110,11 +103,6 @@ def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: boo
     \b
     Example:  svr batch import batch/ out.jsonl
     """
-    import msgspec
-
-    from svr_async.engine import batch_files
-    from svr_async.judges import batch as calls
-
     exported = batch_files.load_export(folder)
     paths = results or _download(folder, exported, base_url, wait=wait, quiet=as_json)
     keys = batch_files.exported_keys(folder / file.name for file in exported.files)
@@ -127,7 +115,7 @@ def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: boo
     return 0
 
 
-def run_of(words: Sequence[str]) -> BatchRun:
+def run_of(words: Sequence[str]) -> calls.BatchRun:
     """Parse a command, e.g. ("eval", "rubricbench", "--judge", …); UsageError if it calls no endpoint."""
     name, *args = words
     if name == "eval":
@@ -162,11 +150,10 @@ def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
         return dict(context.params) | {"given": given_flags(context)}
 
 
-def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
+def _training(name: str, params: Mapping[str, Any]) -> calls.BatchRun:
     from svr_async.commands.train_run import stage_settings, train_settings
     from svr_async.training.rounds.algorithm import run_rounds
-    from svr_async.training.running.run import batch_training
-    from svr_async.training.running.train import ask_for_candidates, ask_for_entries, load_rubrics
+    from svr_async.training.running.train import ask_for_candidates, ask_for_entries, batch_training, load_rubrics
 
     if name == "train":
         return batch_training(train_settings(params), run_rounds, staged=True)
@@ -177,21 +164,22 @@ def _training(name: str, params: Mapping[str, Any]) -> BatchRun:
     return batch_training(settings, lambda session: ask_for_entries(session, rubrics), staged=False)
 
 
-def _download(folder: Path, exported: Export, base_url: str, *, wait: bool, quiet: bool) -> tuple[Path, ...]:
+def _download(
+    folder: Path, exported: batch_files.Export, base_url: str, *, wait: bool, quiet: bool
+) -> tuple[Path, ...]:
     """Download the results that are ready, and return all result files in the folder."""
-    from svr_async.engine import batch_api, batch_files
-    from svr_async.judges.batch import at_endpoint
+    from svr_async.engine import batch_api
 
     shown = ""
 
-    def show(state: State) -> None:
+    def show(state: batch_files.State) -> None:
         nonlocal shown
         if shown != (shown := _state_text(state)) and not quiet:
             click.echo(shown, err=True)
 
     state = batch_files.load_state(folder, exported)
     if state is not None:
-        state = at_endpoint(folder, base_url, partial(batch_api.fetch, wait=wait, on_state=show))
+        state = calls.at_endpoint(folder, base_url, partial(batch_api.fetch, wait=wait, on_state=show))
     paths = (*sorted(folder.glob("results-*.jsonl")), *sorted(folder.glob("errors-*.jsonl")))
     if paths:
         return paths
@@ -203,7 +191,7 @@ def _download(folder: Path, exported: Export, base_url: str, *, wait: bool, quie
     raise CoverageError(f"no replies are ready: {states}", hint=f"svr batch status {folder}")
 
 
-def _refuse_failed(folder: Path, state: State) -> None:
+def _refuse_failed(folder: Path, state: batch_files.State) -> None:
     for one in state.batches:
         if one.status == "failed":
             raise RefusedError(
@@ -212,11 +200,10 @@ def _refuse_failed(folder: Path, state: State) -> None:
             )
 
 
-def _export_text(folder: Path, model: str, report: Exported, words: Sequence[str]) -> str:
+def _export_text(folder: Path, model: str, report: calls.Exported, words: Sequence[str]) -> str:
     cached = f"{report.cache_hits:,} answers are in the cache."
     if not report.requests:
         return f"0 requests; {cached} Next: svr {shlex.join(words)}"
-    from svr_async.engine.money import BATCH_PRICE_SHARE
 
     files, size = plural(len(report.files), "file"), sum(file.bytes for file in report.files) / 1e6
     price = "price unknown (--price IN/OUT)"
@@ -233,7 +220,7 @@ or, without a batch endpoint:
   vllm run-batch -i {folder / report.files[0].name} -o {folder / "results-0001.jsonl"} --model {model}"""
 
 
-def _import_text(report: Imported, lines: Results) -> str:
+def _import_text(report: calls.Imported, lines: batch_files.Results) -> str:
     price = "" if report.usd is None else f", ${report.usd:.4f} as a batch"
     text = f"{report.new:,} new replies{price}; {report.known:,} were in the cache; "
     text += f"{report.answered:,} of {report.requests:,} requests are answered."
@@ -243,11 +230,10 @@ def _import_text(report: Imported, lines: Results) -> str:
     return text + "".join(f"\n  failed: {one_line(message, 200)}" for message in lines.messages)
 
 
-def _after_import(folder: Path, exported: Export, report: Imported, lines: Results) -> str:
+def _after_import(
+    folder: Path, exported: batch_files.Export, report: calls.Imported, lines: batch_files.Results
+) -> str:
     """Return the next step; raise if replies are missing, or if no line belongs to this export."""
-    from svr_async.engine import batch_files
-    from svr_async.judges import batch as calls
-
     command = f"svr {shlex.join(exported.command)}"
     again = f"svr batch export {calls.next_folder(folder)} {shlex.join(exported.command)}"
     if lines.counts and set(lines.counts) <= {"foreign", "damaged"}:
@@ -266,12 +252,9 @@ def _after_import(folder: Path, exported: Export, report: Imported, lines: Resul
 
 def _show(folder: Path, base_url: str, *, first: bool, as_json: bool) -> int:
     """Submit an export, or refresh its batches, and show their state."""
-    import msgspec
-
     from svr_async.engine import batch_api
-    from svr_async.judges.batch import at_endpoint
 
-    state = at_endpoint(folder, base_url, batch_api.submit if first else batch_api.refresh, first=first)
+    state = calls.at_endpoint(folder, base_url, batch_api.submit if first else batch_api.refresh, first=first)
     step = "import" if all(one.batch_id for one in state.batches) else "submit"
     text = f"{_state_text(state)}\nNext: svr batch {step} {folder}"
     tell({**msgspec.to_builtins(state), "folder": str(folder)}, text, as_json=as_json)
@@ -279,7 +262,7 @@ def _show(folder: Path, base_url: str, *, first: bool, as_json: bool) -> int:
     return 0
 
 
-def _state_text(state: State) -> str:
+def _state_text(state: batch_files.State) -> str:
     """Return a line for each batch, without control characters of the endpoint's texts."""
     lines = []
     for one in state.batches:

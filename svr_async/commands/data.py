@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from svr_async.adapters import ADAPTERS, Dataset, get_adapter
+from svr_async.adapters.hub import fetch_files, parse_hub
+from svr_async.adapters.pair_files import write_pairs
+from svr_async.adapters.records import INVALID
 from svr_async.commands import options as opt
 from svr_async.commands.options import option
 from svr_async.commands.screen import tell
-from svr_async.core.pair import prompt_text
+from svr_async.core.files import HUB_SCHEME
+from svr_async.core.pair import prompt_text, split_by_prompt
 from svr_async.core.table import Line, Part, Table
 from svr_async.errors import UsageError
-
-if TYPE_CHECKING:
-    from svr_async.adapters import Dataset
 
 OPEN_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 MOST_CHARS = 2_000  # of a text of the pair
@@ -42,8 +45,6 @@ def list_data(as_json: bool) -> None:
     \b
     Example:  svr data ls
     """
-    from svr_async.adapters import ADAPTERS
-
     rows: list[dict[str, Any]] = [
         {"name": a.name, "title": a.title, "hub": a.hub_id, "licence": a.licence, "training": a.training}
         for a in ADAPTERS.values()
@@ -68,9 +69,6 @@ def check(path: Path, adapter: str, row: int, as_json: bool, lenient: bool, **ho
       svr data check my_pairs.csv
       svr data check votes.jsonl --label-map 1=a,2=b,0=tie --row 7
     """
-    from svr_async.adapters import get_adapter
-    from svr_async.adapters.records import INVALID
-
     known = get_adapter(adapter)
     dataset = known.load(path, lenient=True, **how)
     chance = {"chance": known.chance} if known.chance else {}
@@ -95,12 +93,6 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
       svr data fetch rewardbench
       svr data fetch hf:HuggingFaceH4/ultrafeedback_binarized:test_prefs --out data/
     """
-    import shutil
-
-    from svr_async.adapters import get_adapter
-    from svr_async.adapters.hub import fetch_files, parse_hub
-    from svr_async.core.files import HUB_SCHEME
-
     found = fetch_files(parse_hub(name)) if name.startswith(HUB_SCHEME) else get_adapter(name).fetch(files=None)
     files = list(found.files)
     if out is not None:
@@ -124,10 +116,6 @@ def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json:
     \b
     Example:  svr data split pairs.jsonl --share 0.2 --out split/
     """
-    from svr_async.adapters import get_adapter
-    from svr_async.adapters.pair_files import write_pairs
-    from svr_async.core.pair import split_by_prompt
-
     salt = f"held-out{seed or ''}"
     train, test = split_by_prompt(get_adapter(adapter).load(path, **how).pairs, share, salt=salt)
     counts = {"train": len(train), "test": len(test)}

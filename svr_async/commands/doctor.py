@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import sys
-import textwrap
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
     from svr_async.judges.doctor import Finding
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("WARN", "yellow"), "fail": ("FAIL", "red"), "none": ("–   ", None)}
-INDENT = 14  # where the text of a line starts
 LINE_CHARS = 600  # maximum characters of a finding, which may quote the endpoint
 
 
@@ -86,8 +82,5 @@ def _data_finding(path: Path) -> Finding:
 def _show(finding: Finding) -> None:
     from svr_async.core.safetext import one_line
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else LINE_CHARS + INDENT
     mark, colour = MARKS[finding.state]
-    text = one_line(finding.line(), LINE_CHARS)
-    lines = textwrap.wrap(text, max(20, width - INDENT), break_on_hyphens=False) or [""]
-    click.echo(f"{click.style(mark, fg=colour)} {finding.name:<8} " + f"\n{' ' * INDENT}".join(lines))
+    click.echo(f"{click.style(mark, fg=colour)} {finding.name:<8} {one_line(finding.line(), LINE_CHARS)}")

@@ -32,7 +32,12 @@ def load_dotenv(path: Path = FILE, environment: MutableMapping[str, str] = os.en
     except (OSError, UnicodeDecodeError):
         return
     found = dict(read_dotenv(text))
-    if ADDRESS in found and ADDRESS not in environment and KEY in environment and not _is_here(found[ADDRESS]):
+    if (
+        ADDRESS in found
+        and ADDRESS not in environment
+        and KEY in environment
+        and host_of(found[ADDRESS]) not in LOOPBACK
+    ):
         raise ConfigError(
             f"{path} sends ${KEY} of the environment to {host_of(found[ADDRESS]) or found[ADDRESS][:80]}",
             hint=f"set {ADDRESS} yourself, put the key into {path} too, or take the address out of it",
@@ -40,11 +45,6 @@ def load_dotenv(path: Path = FILE, environment: MutableMapping[str, str] = os.en
     for name, value in found.items():
         if not name.upper().startswith(NOT_OURS) and "\0" not in value:
             environment.setdefault(name, value)
-
-
-def _is_here(address: str) -> bool:
-    """Whether an address is one of this machine."""
-    return host_of(address) in LOOPBACK
 
 
 def read_dotenv(text: str) -> Iterator[tuple[str, str]]:

@@ -69,7 +69,6 @@ several_judges = together(
 @opt.limited
 @together(
     flag("--offline", "Use the cache only; open no socket."),
-    option("--resume/--no-resume", "Continue in an existing run folder (the default).", default=True),
     option("--seed N", "Seed of orders and audits.", type=opt.SEED, default=0),
     group="The run",
 )

@@ -96,7 +96,9 @@ def run_eval(flags: Mapping[str, Any], given: frozenset[str]) -> int:
     for note in notes_of(run, given):
         click.echo(f"note: {note}", err=True)
     if settings.limits.dry_run:
-        print_count(run, as_json=as_json, verbose=flags["verbose"])
+        with spinner("counting calls"):
+            count = count_calls(run)
+        tell(count, describe_count(count, verbose=flags["verbose"]), as_json=as_json and count is not None)
         return 0
     screen = Screen(quiet=quiet, verbose=flags["verbose"], as_json=as_json)
     result = run_now(run, screen)
@@ -130,19 +132,9 @@ def eval_settings(flags: Mapping[str, Any], given: frozenset[str]) -> EvalSettin
     return EvalSettings(**known_of(EvalSettings, with_limits({**flags, "salt": salt})))
 
 
-def print_count(run: PreparedRun, *, as_json: bool, verbose: bool = False) -> None:
-    """Print what would be asked, as JSON or in words."""
-    with spinner("counting calls"):
-        count = count_calls(run)
-    if count is None:
-        click.echo("0 calls: this judge sends nothing")
-    else:
-        tell(count, describe_count(count, verbose=verbose), as_json=as_json)
-
-
 def notes_of(run: PreparedRun, given: frozenset[str]) -> Iterator[str]:
     """Yield flags without effect, and a bank that leaves the decision to the judge."""
-    if all(judge.profile is None for judge in run.judges.judges):
+    if all(judge.spec.profile is None for judge in run.judges.judges):
         capped = [name for name in ("budget", "max_calls") if name in given]
         yield from (f"--{name.replace('_', '-')} has no effect: the judge sends nothing" for name in capped)
     if "top_k" in given and run.settings.bank is None:

@@ -14,10 +14,10 @@ import orjson
 from svr_async.commands import options as opt
 from svr_async.commands.options import GroupedCommand, flag, given_flags, option, with_limits
 from svr_async.commands.screen import show, tell, text_of
+from svr_async.core.table import Line, Part, Table
 from svr_async.errors import CoverageError, UsageError
 
 if TYPE_CHECKING:
-    from svr_async.core.table import Part
     from svr_async.reports.explain import Explanation
     from svr_async.scoring.bank import RubricBank
 
@@ -123,7 +123,6 @@ async def _judge_now(flags: dict[str, Any], texts: dict[str, str], bank: RubricB
 
 def _explain_mistakes(run: Path, as_json: bool) -> None:
     """Print the mistakes, the largest margin first."""
-    from svr_async.core.table import Line, Table
     from svr_async.evaluation.items import confident_mistakes
     from svr_async.evaluation.run_folder import Run
     from svr_async.evaluation.wording import signed
@@ -140,7 +139,6 @@ def _explain_mistakes(run: Path, as_json: bool) -> None:
 
 def _explain_item(run: Path, item: str, data: Path | None, as_json: bool) -> None:
     """Print the explanation, and how to see its calls."""
-    from svr_async.core.table import Line
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.explain import explain as explain_one
 

@@ -10,9 +10,10 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag
+from svr_async.commands.screen import tell
+from svr_async.core.table import Line, Part, Table
 
 if TYPE_CHECKING:
-    from svr_async.core.table import Part
     from svr_async.judges.profiles import Profile
 
 
@@ -28,7 +29,6 @@ def judges(as_json: bool, *, prices: bool) -> None:
       svr judges
       svr judges --prices
     """
-    from svr_async.commands.screen import tell
     from svr_async.judges.profiles import load_profiles
 
     profiles = list(load_profiles().values())
@@ -55,7 +55,6 @@ def _cost(profile: Profile) -> tuple[float, str]:
 
 
 def _judges(profiles: Iterable[Profile]) -> Iterator[Part]:
-    from svr_async.core.table import Line, Table
     from svr_async.judges.profiles import known_endpoints, profile_file
 
     rows = [["rules", "–", "offline checks, no model", "free"], ["recorded:PATH", "–", "a file of replies", "free"]]
@@ -71,7 +70,6 @@ def _judges(profiles: Iterable[Profile]) -> Iterator[Part]:
 
 
 def _prices(priced: Iterable[Profile]) -> Iterator[Part]:
-    from svr_async.core.table import Line, Table
     from svr_async.evaluation.wording import UNKNOWN
 
     rows = [[one.name, *_tariffs(one), one.price_date or UNKNOWN, one.price_source or UNKNOWN] for one in priced]

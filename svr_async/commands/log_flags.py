@@ -77,21 +77,13 @@ def _otel_asked_for(variables: Mapping[str, str]) -> bool:
 def _watched(function: Callable[..., Any], flags: dict[str, Any], own: Mapping[str, Any]) -> Any:
     from svr_async.commands.main import BUG, known_error  # which imports this module's commands
     from svr_async.engine.events import RunStarted
-    from svr_async.observability.session import WatchSettings, watching
+    from svr_async.observability.session import watching
 
-    host, port = own["metrics_port"] or ("127.0.0.1", None)
-    settings = WatchSettings(
-        log_json=own["log_json"] or "",
-        log_level=own["log_level"],
-        host=host,
-        port=port,
-        otel=own["otel"],
-        key_variables=tuple(_key_variables(flags)),
-    )
     command = click.get_current_context().command_path.removeprefix("svr ")
     judge = str(flags.get("judge") or "")
+    keys = tuple(_key_variables(flags))
     started = RunStarted(command=command, version=__version__, config=digest_of_flags(flags), judge=judge)
-    with watching(settings, started, lambda text: click.echo(f"svr: {text}", err=True)) as ending:
+    with watching(started, lambda text: click.echo(f"svr: {text}", err=True), key_variables=keys, **own) as ending:
         try:
             result = function(**flags)
         except BaseException as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -32,7 +34,7 @@ def view(
       svr view runs/first runs/second --out both.html --no-open
     """
     from svr_async.commands.results import runs_under
-    from svr_async.reports.files import open_page, write_page
+    from svr_async.reports.files import write_page
 
     if out is not None and out.suffix.lower() not in {".html", ".htm"}:
         raise UsageError(f"--out {out} is not an HTML file", hint="name a .html file")
@@ -43,7 +45,10 @@ def view(
         runs = (latest[0],)
     with spinner("writing the page", quiet=as_json):
         target, n_bytes = write_page(runs, out, data=data, calls=calls)
-    opened = not no_open and open_page(target)
+    opened = False
+    if not no_open:
+        with suppress(webbrowser.Error, OSError):  # there is no browser
+            opened = webbrowser.open(target.resolve().as_uri())
     text = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
     tell({"out": str(target), "bytes": n_bytes, "opened": opened}, text, as_json=as_json, line=True)
 

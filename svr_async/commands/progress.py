@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from svr_async.core.safetext import one_line
+from svr_async.evaluation.wording import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,7 +140,7 @@ def engine_facts(stats: Callable[[], EngineStats] | None) -> str:
     parts += [held for endpoint in now.endpoints if (held := _held(endpoint, now))]
     parts += [f"{now.cache_hits} from cache"] if now.cache_hits else []
     parts += [f"{now.retries} retries"] if now.retries else []
-    parts += [] if now.latency.p50 is None else [f"{_short(now.latency.p50)} a call"]
+    parts += [] if now.latency.p50 is None else [f"{duration(now.latency.p50)} a call"]
     if len(now.endpoints) > 1:
         parts.append(" ".join(f"{_host(endpoint.name)} {endpoint.in_flight}" for endpoint in now.endpoints))
     if now.sent and not now.in_flight and now.last_failure:
@@ -160,8 +161,3 @@ def _held(endpoint: EndpointStats, now: EngineStats) -> str:
 def _host(endpoint: str) -> str:
     """Return a short name of an endpoint: host and port of a URL."""
     return one_line(endpoint.partition("://")[2].partition("/")[0] or endpoint, 22)
-
-
-def _short(seconds: float) -> str:
-    """Return a time with about two digits: 0.03 s, 1.2 s, 48 s."""
-    return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

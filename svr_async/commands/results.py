@@ -10,6 +10,8 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import flag, option
+from svr_async.commands.screen import print_json, safe_console, show, tell
+from svr_async.core.table import Table, warnings_of
 from svr_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
       svr compare runs/first runs/second
       svr compare runs/small-judge runs/large-judge --drift
     """
-    from svr_async.commands.screen import safe_console, tell
-    from svr_async.core.table import warnings_of
     from svr_async.evaluation.compare import compare_runs, drift_of
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.compare_tables import comparison_tables, drift_tables
@@ -53,7 +53,7 @@ def compare(runs: tuple[Path, ...], drift: bool, as_json: bool) -> None:
 @option("--margin POINTS", "Tolerate this loss. Default: 0.", type=click.FloatRange(0, 100), default=0.0)
 @flag("--strict", "Exit 9 also if the pairs cannot decide.")
 @option("--allow KIND", "Accept another judge, model, prompts or settings. Repeatable.", multiple=True)
-@option("--output", "Form of output.", name="form", type=click.Choice(["text", "json", "github", "md"]), default="text")
+@option("--output", "Form of output.", name="form", type=click.Choice(["text", "github", "md"]), default="text")
 @opt.json
 def gate(
     run: Path, baseline: Path, margin: float, strict: bool, allow: tuple[str, ...], form: str, as_json: bool
@@ -72,7 +72,7 @@ def gate(
     from svr_async.reports.sheets import FORMATS
 
     found = gate_runs(Run.load(run), Run.load(baseline), margin=margin / 100, allow=allow)
-    click.echo(FORMATS["json" if as_json else form](found), nl=False)
+    tell(found, lambda: click.echo(FORMATS[form](found), nl=False), as_json=as_json)
     raise_unless_passed(found, strict=strict)
 
 
@@ -102,7 +102,6 @@ def agreement(
       svr agreement runs/first --next 40 --out todo.csv
       svr agreement runs/first todo.csv
     """
-    from svr_async.commands.screen import print_json, show
     from svr_async.evaluation.human_labels import measure_agreement, read_labels, write_next
     from svr_async.evaluation.run_folder import Run
     from svr_async.reports.sheets import agreement_sheet
@@ -133,8 +132,6 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     \b
     Example:  svr runs
     """
-    from svr_async.commands.screen import tell
-    from svr_async.core.table import Table
     from svr_async.evaluation import wording
 
     found = [_facts(path, metrics) for path, metrics in runs_under(folders or (Path("runs"),))]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from svr_async.core.table import Line, Parts, Table
 
 CELL = 300
-NARROW = 100  # minimum terminal columns for a text with numbers
 LABEL = 12
 PLAIN_WIDTH = 160  # of a file or a pipe
 SPINNER_AFTER_S = 1.0
@@ -73,11 +72,6 @@ def spinner(text: str, *, quiet: bool = False) -> Iterator[None]:
         timer.cancel()
         timer.join()
         status.stop()
-
-
-def is_narrow() -> bool:
-    """Whether the terminal is too narrow for numbers next to a text."""
-    return safe_console().width < NARROW
 
 
 def show(sheet: Parts) -> None:

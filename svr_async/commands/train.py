@@ -9,7 +9,7 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.log_flags import observed
-from svr_async.commands.options import GroupedCommand, flag, option, together
+from svr_async.commands.options import GroupedCommand, option, together
 from svr_async.errors import UsageError
 
 learned = together(
@@ -120,7 +120,6 @@ stage = together(
 
 @stages.command(cls=GroupedCommand, context_settings=opt.HELP)
 @stage
-@flag("--descriptive", "Describe good responses instead of contrasting two (the ablation).")
 @option("--out FILE.jsonl", "File of the candidates.", type=opt.PATH, required=True)
 def induce(**flags: Any) -> int:
     """Induce candidate rubrics from PAIRS; near-identical ones are merged, held-out pairs are left out.

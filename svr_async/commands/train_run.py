@@ -24,19 +24,22 @@ from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, pl
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
+from svr_async.reports.facts import cost_facts
 from svr_async.reports.files import write_bank
-from svr_async.reports.text import calls_in_words, describe_count
+from svr_async.reports.text import describe_count, in_one_line
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough
 from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
 from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
 from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines
-from svr_async.training.running.run import TrainingListener, Used, Work, count_training
-from svr_async.training.running.settings import TrainSettings
+from svr_async.training.running.settings import TrainingListener, TrainSettings
 from svr_async.training.running.train import (
     TrainResult,
+    Used,
+    Work,
     ask_for_candidates,
     ask_for_entries,
+    count_training,
     induce,
     judge,
     load_rubrics,
@@ -105,8 +108,7 @@ def train_settings(flags: Mapping[str, Any]) -> TrainSettings:
 def stage_settings(flags: Mapping[str, Any]) -> TrainSettings:
     """Return the settings of one stage: a training of one round, with its folder next to --out."""
     whole = train_settings(flags)
-    ablate = ("induction",) if flags.get("descriptive") else ()
-    return replace(whole, out=stages_beside(Path(flags["out"])), rounds=1, ablate=ablate)
+    return replace(whole, out=stages_beside(Path(flags["out"])), rounds=1)
 
 
 @sharing
@@ -171,7 +173,7 @@ def run_judge(flags: Mapping[str, Any]) -> int:
         store, outcomes, used = judge(settings, rubrics, out, screen)
     asked, entries = asked_block(used, "judge"), store.arrays.n_entries
     text = f"{entries:,} judged entries on {len(rubrics)} rubrics in {out}"
-    text += f"\ncalls: {calls_in_words(asked)}" if asked else ""
+    text += f"\ncalls: {in_one_line(cost_facts(asked))}" if asked else ""
     text += "".join(f"\nwarning: {line}" for line in unanswered_lines(outcomes))
     record = {"entries": entries, "rubrics": len(rubrics), "outcomes": outcomes, **asked}
     tell(record, text, as_json=flags["as_json"], line=True)
@@ -200,13 +202,10 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -
     """Print the planned calls of some work, as JSON or text; return the exit code."""
     with spinner("counting calls"):
         count = count_training(settings, work)
-    if count is None:
-        click.echo("0 calls: this judge sends nothing")
-    else:
-        text = describe_count(count)
-        if work is count_rounds:
-            count, text = count | {"assumed": asdict(ASSUMED)}, f"{text}\n  {ASSUMED.in_words()}"
-        tell(count, text, as_json=flags["as_json"])
+    text = describe_count(count)
+    if count is not None and work is count_rounds:
+        count, text = count | {"assumed": asdict(ASSUMED)}, f"{text}\n  {ASSUMED.in_words()}"
+    tell(count, text, as_json=flags["as_json"] and count is not None)
     return 0
 
 
@@ -232,7 +231,9 @@ def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]
         yield Line(record["better"], label="warning", wrapped=True, loud=True)
     yield from _more_pairs(result.bank)
     yield from _places(out, f"  ({result.bank.digest[:12]}), {wall_s:.0f} s")
-    yield from (Line(calls_in_words(block), label=name) for name, block in calls.items() if block)
+    yield from (
+        Line(in_one_line(cost_facts(block)), label=name, wrapped=True) for name, block in calls.items() if block
+    )
     yield Line(f"svr eval OTHER_PAIRS --judge … --bank {shlex.quote(str(out / 'bank'))}", label="next")
 
 

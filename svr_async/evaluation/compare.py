@@ -12,7 +12,6 @@ import orjson
 
 from svr_async.core.statistics import (
     Interval,
-    bootstrap_interval,
     holm,
     newcombe_interval,
     paired_counts,
@@ -20,6 +19,7 @@ from svr_async.core.statistics import (
     sign_flip_exact,
     wilson_interval,
 )
+from svr_async.core.table import to_html, warnings_of
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item, numbered
 from svr_async.evaluation.run_folder import Run, reports
@@ -111,13 +111,12 @@ class Comparison:
         return f"<Comparison of {len(self.runs)} runs: {' '.join(duel.verdict for duel in self.duels)}>"
 
     def _repr_html_(self) -> str:
-        return str(reports().comparison_html(self))
+        tables = reports("compare_tables")
+        return to_html([*warnings_of(self.warnings), *tables.comparison_tables(self, tables.WIDE)])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""
-        value = {"runs": [one.to_json() for one in self.runs], "duels": self.duels, "warnings": self.warnings}
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
-        return plain
+        return _as_json(self.runs, duels=self.duels, warnings=self.warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +141,6 @@ class Shift:
     flips: float | None
     flips_ci95: Interval | None
     margin_shift: float | None
-    margin_shift_ci95: Interval | None
     rubrics: tuple[RubricDrift, ...]
 
 
@@ -156,9 +154,14 @@ class Drift:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, keys as the fields; an interval is [low, high]."""
-        value = {"runs": [one.to_json() for one in self.runs], "shifts": self.shifts, "differs": self.differs}
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(value, default=list))
-        return plain
+        return _as_json(self.runs, shifts=self.shifts, differs=self.differs)
+
+
+def _as_json(runs: Sequence[RunSummary], **values: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = orjson.loads(
+        orjson.dumps({"runs": [one.to_json() for one in runs], **values}, default=list)
+    )
+    return plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,18 +375,14 @@ def drift_of(runs: Sequence[Run]) -> Drift:
 
 def _shift(title: str, couples: Sequence[tuple[Item, Item]]) -> Shift:
     flips = [a.predicted != b.predicted for a, b in couples if a.predicted and b.predicted]
-    moved = [
-        (SIDES[str(a.gold)] * (b.margin - a.margin), a.item)
-        for a, b in couples
-        if a.margin is not None and b.margin is not None
+    values = [
+        SIDES[str(a.gold)] * (b.margin - a.margin) for a, b in couples if a.margin is not None and b.margin is not None
     ]
-    values, items = [value for value, _ in moved], [item for _, item in moved]
     return Shift(
         run=title,
         flips=fmean(flips) if flips else None,
         flips_ci95=wilson_interval(sum(flips), len(flips)) if flips else None,
         margin_shift=fmean(values) if values else None,
-        margin_shift_ci95=bootstrap_interval(values, clusters=items) if values else None,
         rubrics=tuple(sorted(_rubric_drift(couples), key=lambda one: (-one.flips, -one.pairs, one.id))),
     )
 

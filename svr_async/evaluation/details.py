@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secrets, environment_secrets
-from svr_async.errors import SvrError, UsageError
+from svr_async.errors import SvrError, UsageError, did_you_mean
 from svr_async.evaluation.items import Exchange, Exchanges, Item
 from svr_async.evaluation.judging import evaluation_of, judge_pairs, open_judge_pool
 from svr_async.evaluation.run_folder import Run, Texts
@@ -31,23 +30,13 @@ Requests = Mapping[str, tuple[Request, Price | None]]  # with their prices, by k
 
 
 def item_of_run(run: Run, item_id: str) -> Item:
-    """Return an item by its id; UsageError suggests the nearest ids for an unknown one."""
+    """Return an item by its id; UsageError suggests the nearest id for an unknown one."""
     item = next((item for item in run.items if item.id == item_id), None)
     if item is None:
-        near = nearest_ids(run.items, item_id)
         lists = "`svr explain RUN` lists the most confident mistakes; items.jsonl has every id"
-        hint = f"did you mean {', '.join(near)}?" if near else lists
+        hint = did_you_mean(item_id, [item.id for item in run.items]) or lists
         raise UsageError(f"{run.path} has no item {item_id!r}", hint=hint)
     return item
-
-
-def nearest_ids(items: Sequence[Item], item_id: str, limit: int = 3) -> tuple[str, ...]:
-    """Return the nearest ids: first those that contain this one, then those with similar spelling."""
-    wanted = item_id.casefold()
-    known = {item.id.casefold(): item.id for item in items}
-    close = [key for key in known if wanted and wanted in key][:limit]
-    close += [key for key in difflib.get_close_matches(wanted, known, n=limit, cutoff=0.6) if key not in close]
-    return tuple(known[key] for key in close[:limit])
 
 
 def known_texts(run: Run, data: Path | None) -> tuple[Mapping[str, Texts], tuple[str, ...]]:
@@ -151,7 +140,7 @@ def _rebuild(
             if recorded:
                 prepared = _as_recorded(prepared, run.manifest.get("judge") or {})
             requests = run_whole(_requests(prepared, {item.id for item in items}))
-            names = [name for judge in prepared.judges.judges if judge.profile for name in judge.profile.key_variables]
+            names = [name for judge in prepared.judges.judges for name in judge.spec.key_variables]
             return requests, tuple(value for name in names if (value := os.environ.get(name, "").strip()))
     return {}, ()
 
@@ -159,13 +148,13 @@ def _rebuild(
 def _as_recorded(prepared: PreparedRun, facts: Mapping[str, Any]) -> PreparedRun:
     """Return the run with its judge as the manifest describes it; a jury stays as it is."""
     judges, first = prepared.judges, prepared.judges.jurors[0]
-    if first.profile is None or "judges" in facts:
+    if first.spec.profile is None or "judges" in facts:
         return prepared
     params = facts.get("params") or {}
     values = {name: facts[name] for name in ("model", "base_url", "wire", "path", "max_tokens") if name in facts}
     values |= {name: params.get(name) for name in ("temperature", "top_p", "n", "seed")}
-    values |= {} if facts.get("base_url") == first.profile.base_url else {"identity": "", "base_urls": ()}
-    spec = replace(first.spec, profile=replace(first.profile, **values))
+    values |= {} if facts.get("base_url") == first.spec.profile.base_url else {"identity": "", "base_urls": ()}
+    spec = replace(first.spec, profile=replace(first.spec.profile, **values))
     return replace(prepared, judges=replace(judges, jurors=(replace(first, spec=spec),)))
 
 
@@ -177,7 +166,7 @@ async def _requests(prepared: PreparedRun, ids: set[str]) -> Requests:
 
     pool = await open_judge_pool(prepared)
     try:
-        for engine in (judge.engine for judge in pool.judges if judge.engine is not None):
+        for engine in pool.engines:
             engine.on_asked = noting(engine.price)
         shutdown = ShutdownController()
         await judge_pairs(evaluation_of(prepared, pool, [p for p in prepared.pairs if p.id in ids]), shutdown)

@@ -131,7 +131,7 @@ class RaterAgreement:
 class HumanAgreement:
     """A run compared with `labels` on `items`, by `labellers`; `picked` counts items chosen because they are hard.
 
-    `between` compares each two people on the items that both labelled; `shared` items have several labels. `judge`
+    `between` compares each two people on the items that both labelled. `judge`
     compares the judge with the label most people gave (None without such an item); `unjudged` items have no
     verdict. `table` counts items by people's and the judge's label. `conflicts` are the ids where people and judge
     prefer different responses, the largest margin first.
@@ -141,7 +141,6 @@ class HumanAgreement:
     items: int
     picked: int
     labellers: Mapping[str, int]
-    shared: int
     between: tuple[RaterAgreement, ...]
     judge: RaterAgreement | None
     unjudged: int
@@ -164,7 +163,6 @@ def measure_agreement(items: Sequence[Item], labels: Sequence[Label]) -> HumanAg
         items=len(given),
         picked=sum(chosen),
         labellers=dict(sorted(Counter(name for found in given.values() for name in found).items())),
-        shared=sum(len(found) > 1 for found in given.values()),
         between=tuple(_between(given)),
         judge=_rater_agreement("people", "judge", pairs) if pairs else None,
         unjudged=len(people) - len(both),

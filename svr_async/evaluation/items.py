@@ -242,6 +242,14 @@ def numbered(items: Iterable[Item]) -> Iterator[tuple[tuple[str, int], Item]]:
         seen[item.id] += 1
 
 
+def grouped(items: Iterable[Item], field: str) -> dict[str, list[Item]]:
+    """Return items by the value of a field, in alphabetical order."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(getattr(item, field), []).append(item)
+    return dict(sorted(groups.items()))
+
+
 def confident_mistakes(items: Sequence[Item], limit: int = MISTAKES) -> tuple[Item, ...]:
     """Return the items decided for the wrong side, largest |margin| first; equal ones in data order."""
     wrong = [item for item in items if item.correct is False and item.predicted is not None and item.margin]

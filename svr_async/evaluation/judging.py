@@ -14,9 +14,9 @@ from svr_async.engine.money import Budget
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item, item_from
-from svr_async.evaluation.metrics import JudgeCost, joined
-from svr_async.evaluation.plan import Escalated, Guess, JudgeAssignment, Jury, Plan
-from svr_async.evaluation.setup import PreparedRun, ResolvedJudges, orders_of, rephrasing
+from svr_async.evaluation.metrics import Cost, joined
+from svr_async.evaluation.plan import Escalated, Guess, JudgeAssignment, Jury, OrderPolicy, Orders, Plan
+from svr_async.evaluation.setup import PreparedRun, ResolvedJudges
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.scoring.methods.registry import Method
 
@@ -113,26 +113,25 @@ class JudgePool:
     budget: Budget
 
     @property
-    def sending(self) -> tuple[OpenJudge, ...]:
-        """The judges behind endpoints."""
-        return tuple(judge for judge in self.judges if judge.engine is not None)
+    def engines(self) -> tuple[CallEngine, ...]:
+        """The engines of the judges behind endpoints."""
+        return tuple(judge.engine for judge in self.judges if judge.engine is not None)
 
     def stats(self) -> EngineStats:
         """Return the joined facts of all engines; there must be at least one."""
-        found = [judge.engine.stats() for judge in self.sending if judge.engine is not None]
+        found = [engine.stats() for engine in self.engines]
         known = any(stats.usd is not None for stats in found)
         return joined(found, self.budget.usd if known else None)
 
-    def costs(self) -> tuple[JudgeCost, ...]:
+    def costs(self) -> dict[str, Cost]:
         """Return each judge's counts and price."""
-        return tuple(
-            JudgeCost(
-                name=one.name,
-                stats=None if judge.engine is None else judge.engine.stats(),
-                price=None if judge.profile is None else judge.profile.price,
+        return {
+            one.name: (
+                None if judge.engine is None else judge.engine.stats(),
+                None if judge.profile is None else judge.profile.price,
             )
             for one, judge in zip(self.resolved.judges, self.judges, strict=True)
-        )
+        }
 
     @property
     def label(self) -> str:
@@ -182,24 +181,28 @@ def evaluation_of(run: PreparedRun, pool: JudgePool, pairs: Sequence[PreferenceP
     """Return the evaluation of a run's pairs, or of some of them, by its open judges."""
     method, own = run.method, run.method.facts.own
     if run.settings.rephrase:
-        method = rephrasing(method, pool.judges[0])
+        from svr_async.scoring.methods.svr import Svr, rephraser_of
+
+        assert isinstance(method, Svr)
+        method = replace(method, rephraser=rephraser_of(pool.judges[0].author, pool.judges[0].judge.name))
     elif own is not None:
         method = own.bind({name: pool.judges[place].judge for name, place in pool.resolved.places.items()})
     own = method.facts.own
-    engines = tuple(judge.engine for judge in pool.judges if judge.engine is not None)
     return Evaluation(
         pairs=run.pairs if pairs is None else pairs,
         method=method,
         plan=pool.plan,
-        workers=sum(engine.config.workers for engine in engines) or OFFLINE_WORKERS,
-        engines=engines,
+        workers=sum(engine.config.workers for engine in pool.engines) or OFFLINE_WORKERS,
+        engines=pool.engines,
         tallied=dict if own is None else own.tallied,
         accepts_unread=run.settings.min_coverage == 0,
     )
 
 
 def _plan(run: PreparedRun, opened: Sequence[OpenJudge]) -> Plan:
-    orders, resolved = orders_of(run.settings), run.judges
+    settings, resolved = run.settings, run.judges
+    policy, below = OrderPolicy(settings.order), settings.audit_below
+    orders = Orders(policy=policy, audit=settings.audit, salt=settings.salt, audit_below=below)
     several = len(resolved.deciding) > 1
     part = "jury" if len(resolved.jurors) > 1 else "first"
     assignments = [

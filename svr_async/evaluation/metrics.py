@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Usage
 from svr_async.engine.stats import EngineStats
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, grouped
 from svr_async.evaluation.plan import OrderPolicy
 
 NO_PROMPTS: Mapping[str, Hashable] = MappingProxyType({})
@@ -51,11 +51,8 @@ def accuracy_block(items: Sequence[Item], prompts: Mapping[str, Hashable] = NO_P
 
 def by_domain(items: Sequence[Item], prompts: Mapping[str, Hashable] = NO_PROMPTS) -> dict[str, Any]:
     """Return n, strict accuracy, its interval, and half credit for each domain, in alphabetical order."""
-    groups: dict[str, list[Item]] = {}
-    for item in items:
-        if item.gold is not None:
-            groups.setdefault(item.domain, []).append(item)
-    blocks = {name: accuracy_block(group, prompts) for name, group in sorted(groups.items())}
+    groups = grouped((item for item in items if item.gold is not None), "domain")
+    blocks = {name: accuracy_block(group, prompts) for name, group in groups.items()}
     return {
         name: {
             "n": block["n_total"],
@@ -149,13 +146,8 @@ SPENT = ("calls", "usage", "cache", "cost_usd", "paid_usd", "judges")  # blocks 
 CALLS = ("sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeCost:
-    """The calls of one judge; `stats` is None for a judge that sends nothing."""
-
-    name: str
-    stats: EngineStats | None
-    price: Price | None
+Cost = tuple[EngineStats | None, Price | None]
+"""What one judge did and its price; None for a judge that sends nothing."""
 
 
 def joined(found: Sequence[EngineStats], usd: float | None) -> EngineStats:
@@ -190,15 +182,15 @@ def engine_block(stats: EngineStats | None, price: Price | None) -> dict[str, An
     }
 
 
-def costs_block(costs: Sequence[JudgeCost]) -> dict[str, Any]:
-    """Return calls and costs of all judges together, and of each if there are several.
+def costs_block(costs: Mapping[str, Cost]) -> dict[str, Any]:
+    """Return calls and costs of all judges together, and of each, by name, if there are several.
 
     A sum of dollars is unknown if one price is.
     """
-    each = {cost.name: engine_block(cost.stats, cost.price) for cost in costs}
-    if len(costs) == 1:
-        return each[costs[0].name]
-    asked = [each[cost.name] for cost in costs if cost.stats is not None]
+    each = {name: engine_block(*cost) for name, cost in costs.items()}
+    if len(each) == 1:
+        return each.popitem()[1]
+    asked = [each[name] for name, (stats, _) in costs.items() if stats is not None]
     return added_costs(asked or list(each.values())) | {"judges": each}
 
 

@@ -115,10 +115,6 @@ class Orders:
             return (first, Order.BA if first is Order.AB else Order.AB)
         return (first,)
 
-    def suffices(self, margin: float | None) -> bool:
-        """Return whether the margin of the first order suffices, so that the second order is not judged."""
-        return self.audit_below is not None and (margin is None or abs(margin) >= self.audit_below)
-
 
 class Plan(Protocol):
     """Decides pairs."""
@@ -144,11 +140,12 @@ class JudgeAssignment:
 
         first, *rest = self.orders.orders(pair)
         shown = [await ask(first)]
-        guessed = guess(shown[0])
+        guessed, margin, below = guess(shown[0]), shown[0].margin, self.orders.audit_below
+        suffices = below is not None and (margin is None or abs(margin) >= below)
         averages = self.orders.policy is OrderPolicy.BOTH
-        if rest and (guessed or not self.orders.suffices(shown[0].margin)):
+        if rest and (guessed or not suffices):
             with (
-                marked(CONTINGENT, guessed and self.orders.audit_below is not None),
+                marked(CONTINGENT, guessed and below is not None),
                 marked(AUDIT, not averages),
             ):
                 shown.append(await ask(rest[0]))

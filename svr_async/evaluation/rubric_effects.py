@@ -43,15 +43,6 @@ class Tally:
         """Wilson's 95 % interval of that share, over pairs."""
         return wilson_interval(self.right, self.leaned) if self.leaned else None
 
-    def add(self, item: Item, *, used: bool, leans: bool | None, effect: int) -> None:
-        """Count a pair; `leans` is whether the rubric favoured the right side, `effect` 1 for saved, −1 for caused."""
-        self.used += used
-        self.leaned += leans is not None
-        self.right += leans is True
-        self.saved += effect > 0
-        if effect < 0:
-            self.errors.append(item.id)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricEffect:
@@ -139,7 +130,11 @@ def rubric_effects(groups: Mapping[str, Sequence[Item]]) -> RubricEffects:
             effect = int(item.correct is True) - int(_right(item, item.margin - value)) if whole else 0
             leans = _right(item, value) if abs(value) >= ADDS_UP else None
             for tally in (sums[key].total, sums[key].groups.setdefault(name, Tally())):
-                tally.add(item, used=judged[key], leans=leans, effect=effect)
+                tally.used += judged[key]
+                tally.leaned += leans is not None
+                tally.right += leans is True
+                tally.saved += effect > 0
+                tally.errors += [item.id] if effect < 0 else []
             if effect:
                 sums[key].flips[item.item] += effect
     tested = {key: sign_flip_exact(list(one.flips.values())) for key, one in sums.items() if one.flips}
@@ -151,14 +146,6 @@ def rubric_effects(groups: Mapping[str, Sequence[Item]]) -> RubricEffects:
     return RubricEffects(
         rubrics=tuple(sorted(found, key=_best_first)), groups=tuple(counted), n=counted.total(), unsummed=unsummed
     )
-
-
-def by_domain(items: Sequence[Item]) -> dict[str, list[Item]]:
-    """Return items by domain, in alphabetical order."""
-    groups: dict[str, list[Item]] = {}
-    for item in items:
-        groups.setdefault(item.domain, []).append(item)
-    return dict(sorted(groups.items()))
 
 
 def _right(item: Item, margin: float) -> bool:

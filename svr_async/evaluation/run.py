@@ -111,22 +111,17 @@ def _run_notes(run: PreparedRun, items: Sequence[Item], counted: Mapping[str, An
         yield "the bank was trained on these very pairs: measure it on new ones (svr data split)"
 
 
-def evaluate(settings: EvalSettings, listener: Listener | None = None) -> Run:
-    """Judge pairs and write the run folder; an unfinished folder of the same run is completed.
-
-    SvrError if the run is impossible or ends early; the folder then holds the pairs judged so far.
-    """
-    return run_now(prepare(settings), listener or Listener())
-
-
 def run_now(run: PreparedRun, listener: Listener) -> Run:
-    """Run a prepared evaluation on a new event loop."""
+    """Run a prepared evaluation on a new event loop; an unfinished folder of the same run is completed.
+
+    SvrError if the run ends early; the folder then holds the pairs judged so far.
+    """
     return run_whole(run_prepared(run, listener))
 
 
 async def run_prepared(run: PreparedRun, listener: Listener) -> Run:
     """Run a prepared evaluation; UsageError if it cannot begin."""
-    limits, folder = run.settings.limits, run.folder
+    limits = run.settings.limits
     if limits.dry_run:
         raise UsageError("a dry run judges nothing", hint="count_calls returns the planned calls")
     if not run.pairs:
@@ -134,9 +129,6 @@ async def run_prepared(run: PreparedRun, listener: Listener) -> Run:
         raise UsageError(
             f"--shard {shard} has no pairs: the run has fewer prompts than shards", hint="use fewer shards"
         )
-    if folder.exists() and not run.settings.resume:
-        hint = "name another with --out, or leave --no-resume out"
-        raise UsageError(f"{folder} exists and --no-resume is set", hint=hint)
     with keys_named(run):
         pool = await open_judge_pool(run)
         try:
@@ -168,7 +160,7 @@ async def _count_calls(run: PreparedRun, before: set[str]) -> dict[str, Any] | N
         evaluation = evaluation_of(run, pool)
         planned = {
             judge.judge.name: DryRunCount(judge.engine, before=before)
-            for judge in pool.sending
+            for judge in pool.judges
             if judge.engine is not None
         }
         if not planned:
@@ -195,7 +187,7 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
         items[place] = item
         listener.done(item)
 
-    with listener.judging(len(evaluation.pairs), pool.stats if pool.sending else None, shutdown):
+    with listener.judging(len(evaluation.pairs), pool.stats if pool.engines else None, shutdown):
         for engine in evaluation.engines:
             engine.set_on_notice(listener.on_notice)
         await judge_pairs(evaluation, shutdown, keep)
@@ -271,5 +263,5 @@ def batch_evaluation(settings: EvalSettings) -> BatchEvaluation:
     from svr_async.judges.batch import endpoints_of
 
     run = prepare(settings)
-    profiles = endpoints_of([judge.profile for judge in run.judges.judges], settings.judge)
+    profiles = endpoints_of([judge.spec.profile for judge in run.judges.judges], settings.judge)
     return BatchEvaluation(run=run, profiles=profiles)

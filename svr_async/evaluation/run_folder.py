@@ -20,6 +20,7 @@ from svr_async.adapters.pair_files import write_pairs
 from svr_async.core.files import reason, write_atomic, write_lines
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.table import to_html
 from svr_async.errors import ArtefactError, StorageError, UsageError
 from svr_async.evaluation import metrics as counting
 from svr_async.evaluation.items import Item, Items, read_item
@@ -186,19 +187,12 @@ class Run:
         return summarise(self)
 
     def __repr__(self) -> str:
-        return f"<Run {self.name}, {run_in_short(self.metrics)}>"
+        found, mark = self.metrics, "" if self.complete else ", PARTIAL"
+        what = f"{found['benchmark']}, {found['method']} by {self.judge_label}"
+        return f"<Run {self.name}, {what}: {percent(found['accuracy'])} of {plural(found['n_total'], 'pair')}{mark}>"
 
     def _repr_html_(self) -> str:
-        return str(reports().run_html(self))
-
-
-def run_in_short(metrics: Mapping[str, Any]) -> str:
-    """Return a run in a line: benchmark, method, judge and accuracy."""
-    judge = metrics.get("judge_label") or metrics["judge"]
-    return (
-        f"{metrics['benchmark']}, {metrics['method']} by {judge}: {percent(metrics['accuracy'])} "
-        f"of {plural(metrics['n_total'], 'pair')}{'' if metrics.get('complete') else ', PARTIAL'}"
-    )
+        return to_html(reports("text").run_parts(self.summary))
 
 
 def reports(module: str = "files") -> Any:

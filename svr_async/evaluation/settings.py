@@ -61,7 +61,6 @@ class EvalSettings:
     salt: str = "svr"
     tie_credit: str = "0"
     out: Path | None = None
-    resume: bool = True
     min_coverage: float = 1.0
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -17,12 +17,11 @@ from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import select_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import ArtefactError, UsageError
-from svr_async.evaluation.plan import OrderPolicy, Orders
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.settings import EvalSettings, from_plain
 from svr_async.evaluation.summary import SAMPLE_SUFFIX
 from svr_async.judges.limits import WHOLE, places_of, refuse_one_price
-from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
+from svr_async.judges.open_judge import RULES, JudgeSpec
 from svr_async.scoring.decision import JuryRule
 from svr_async.scoring.methods.registry import (
     Method,
@@ -38,10 +37,6 @@ from svr_async.scoring.methods.simple import load_rubric_file
 from svr_async.scoring.provenance import command_line
 from svr_async.version import __version__
 
-if TYPE_CHECKING:
-    from svr_async.judges.profiles import Profile
-
-
 LACKS: dict[Needed, tuple[str, str]] = {
     "bank": ("--bank DIR", "svr train makes one; without a bank the rules judge uses its general checks"),
     "rubrics": ("--rubrics FILE", "one rubric a line"),
@@ -50,10 +45,7 @@ REQUIRED = ("benchmark", "judge", "order", "concurrency", "salt", "tie_credit", 
 
 
 def choose_method(settings: EvalSettings) -> Method:
-    """Return the method of the settings; UsageError for an unknown one, and for parts that it lacks or cannot use.
-
-    A method that rephrases needs `rephrasing` before it can be asked.
-    """
+    """Return the method of the settings; UsageError for an unknown one, and for parts that it lacks or cannot use."""
     name = settings.method or ("svr" if settings.bank else "fixed" if settings.rubrics else "direct")
     recipe = find_recipe(name)
     _check_parts(settings, name, recipe)
@@ -89,14 +81,6 @@ def _names(part: Part) -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def rephrasing(method: Method, judge: OpenJudge) -> Method:
-    """Return a bank's method whose rubrics the judge's model fits to prompts; UsageError without a model."""
-    from svr_async.scoring.methods.svr import Svr, rephraser_of
-
-    assert isinstance(method, Svr)
-    return replace(method, rephraser=rephraser_of(judge.author, judge.judge.name))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedJudge:
     """A judge before it is opened: its name in the run, and the digests of its prompts or recording."""
@@ -106,17 +90,12 @@ class ResolvedJudge:
     prompts: Mapping[str, str] = field(default_factory=dict)
     recording: str = ""
 
-    @property
-    def profile(self) -> Profile | None:
-        """The profile of a judge behind an endpoint."""
-        return self.spec.profile
-
     def identity(self) -> dict[str, Any]:
         """Return everything about the judge that can change an item."""
         facts: dict[str, Any] = {"judge": self.spec.text, "prompts": dict(self.prompts), "recording": self.recording}
-        if self.profile is not None:
-            facts["endpoint"] = [self.profile.identity, self.profile.model, self.profile.max_tokens]
-            facts["params"] = [self.profile.params(structured=flag) for flag in (False, True)]
+        if (profile := self.spec.profile) is not None:
+            facts["endpoint"] = [profile.identity, profile.model, profile.max_tokens]
+            facts["params"] = [profile.params(structured=flag) for flag in (False, True)]
         return facts
 
 
@@ -199,13 +178,6 @@ class ResolvedJudges:
         return "; ".join(parts)
 
 
-def orders_of(settings: EvalSettings) -> Orders:
-    """Return in which orders the first judges are asked."""
-    return Orders(
-        policy=OrderPolicy(settings.order), audit=settings.audit, salt=settings.salt, audit_below=settings.audit_below
-    )
-
-
 def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:
     """Resolve the judges; UsageError for a judge that is named twice or that the method cannot use."""
     specs = [settings.judge]
@@ -227,7 +199,7 @@ def resolve_judges(settings: EvalSettings, method: Method) -> ResolvedJudges:
     )
     resolved = _with_method_judges(resolved, settings, method)
     names = [judge.name for judge in resolved.judges]
-    refuse_one_price(settings.limits.price, [judge.name for judge in resolved.judges if judge.profile is not None])
+    refuse_one_price(settings.limits.price, [judge.name for judge in resolved.judges if judge.spec.profile is not None])
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         raise UsageError(f"the judge {again} is named twice", hint="the same judge gives the same replies")

@@ -13,9 +13,9 @@ from svr_async.core.integrity import Integrity, Mark, integrity_marks
 from svr_async.core.statistics import Interval, wilson_interval
 from svr_async.core.verdict import is_number
 from svr_async.evaluation import wording
-from svr_async.evaluation.items import Item
+from svr_async.evaluation.items import Item, grouped
 from svr_async.evaluation.metrics import accuracy_block
-from svr_async.evaluation.rubric_effects import RubricEffects, by_domain, rubric_effects
+from svr_async.evaluation.rubric_effects import RubricEffects, rubric_effects
 from svr_async.evaluation.wording import against_chance
 from svr_async.scoring.methods.simple import PREFERS
 
@@ -99,7 +99,6 @@ class RunSummary:
     official_title: str
     rule: str
     shares: tuple[tuple[str, str, float], ...]
-    outcomes: tuple[tuple[str, int, str], ...]
     abstention: tuple[Abstention, ...]
     close: float | None
     effects: RubricEffects
@@ -121,13 +120,8 @@ class RunSummary:
         """Benchmark, method, judge and marks in one line."""
         return f"{self.benchmark} · {self.marked_title}"
 
-    @property
-    def domains(self) -> tuple[Number, ...]:
-        """The accuracy of each domain; nothing for a single one."""
-        return self.of("domain")
-
     def of(self, group: str) -> tuple[Number, ...]:
-        """Return the numbers of a group: empty for those of the whole run, or domain, subset, official, outcome."""
+        """Return the numbers of a group: "" for the whole run, domain or subset if several, official, outcome."""
         return tuple(one for one in self.numbers if one.group == group)
 
     def to_json(self) -> dict[str, Any]:
@@ -170,10 +164,9 @@ def summarise(run: Run) -> RunSummary:
         official_title="Official scores" if has_official_rule(metrics) else "Other scores",
         rule=_rule(metrics) if run.complete else "",
         shares=_shares(run.items),
-        outcomes=_outcomes(metrics),
         abstention=abstention(run.items),
         close=_close(run.items),
-        effects=rubric_effects(by_domain(run.items)),
+        effects=rubric_effects(grouped(run.items, "domain")),
         metrics=metrics,
         manifest=run.manifest,
     )
@@ -266,7 +259,8 @@ def _numbers(run: Run, accuracy: float | None, interval: Interval | None) -> Ite
         yield from _groups(run)
     for name, n in (metrics.get("outcomes") or {}).items():
         if n:
-            yield Number(key="outcome", name=str(name), value=n, group="outcome", kind="count")
+            note = wording.OUTCOME_WORDS.get(name, "")
+            yield Number(key="outcome", name=str(name), value=n, group="outcome", kind="count", note=note)
     yield Number(key="cost_usd", name="Cost", value=metrics.get("cost_usd"), kind="dollars", group="cost")
 
 
@@ -279,13 +273,10 @@ def _groups(run: Run) -> Iterator[Number]:
             key="accuracy", name=str(name), value=row.get("accuracy"), n=row["n"], group="domain",
             ci95=None if ends is None else Interval(*ends),
         )  # fmt: skip
-    subsets: dict[str, list[Item]] = {}
-    for item in run.items:
-        if item.gold is not None and item.subset:
-            subsets.setdefault(item.subset, []).append(item)
+    subsets = grouped((item for item in run.items if item.gold is not None and item.subset), "subset")
     parts = {(item.domain, item.subset) for some in subsets.values() for item in some}
     if len(subsets) > 1 and len(parts) != len(domains):
-        for name, block in ((name, accuracy_block(some)) for name, some in sorted(subsets.items())):
+        for name, block in ((name, accuracy_block(some)) for name, some in subsets.items()):
             ends = Interval(*block["accuracy_ci95"])
             yield Number(
                 key="accuracy", name=name, value=block["accuracy"], n=block["n_total"], group="subset", ci95=ends
@@ -349,12 +340,6 @@ def _rule(metrics: Mapping[str, Any]) -> str:
         (adapter.chance if adapter else "").rstrip("."),
     ]
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in parts if text)
-
-
-def _outcomes(metrics: Mapping[str, Any]) -> tuple[tuple[str, int, str], ...]:
-    counts = {str(name): int(n or 0) for name, n in (metrics.get("outcomes") or {}).items()}
-    meanings = wording.OUTCOME_WORDS
-    return tuple((name.replace("_", " "), n, meanings.get(name, "")) for name, n in counts.items() if n)
 
 
 def _shares(items: Sequence[Item]) -> tuple[tuple[str, str, float], ...]:

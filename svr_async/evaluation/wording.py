@@ -8,6 +8,12 @@ from typing import Any
 UNKNOWN = "–"
 _NBSP = "\u00a0"
 MINUS = "−"
+ORDER_WORDS = {
+    "ab": "as in the data set",
+    "ba": "swapped",
+    "both": "both orders, averaged",
+    "hash": "by a hash of the pair's id",
+}
 OUTCOME_WORDS = {
     "scored": "the judge preferred one response",
     "tie": "the evidence was exactly balanced, which counts as wrong",
@@ -40,11 +46,11 @@ def signed(value: float | None, digits: int = 2) -> str:
     return (MINUS if value < 0 else "+") + text
 
 
-def interval(ends: tuple[float, float] | list[float] | None, digits: int = 1) -> str:
+def interval(ends: tuple[float, float] | list[float] | None) -> str:
     """Return an interval of fractions as `78.9–83.4 %`."""
     if ends is None:
         return UNKNOWN
-    return f"{100 * ends[0]:.{digits}f}–{percent(ends[1], digits)}"
+    return f"{100 * ends[0]:.1f}–{percent(ends[1])}"
 
 
 def count(value: float | None) -> str:
@@ -52,9 +58,9 @@ def count(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
-def plural(value: int, one: str, many: str = "") -> str:
+def plural(value: int, one: str) -> str:
     """Return `1 item`, `2 items`."""
-    return f"{count(value)} {one if value == 1 else many or one + 's'}"
+    return f"{count(value)} {one if value == 1 else one + 's'}"
 
 
 def left_out(counts: object) -> str:
@@ -96,17 +102,6 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60}{_NBSP}min {whole % 60:02d}{_NBSP}s"
     return f"{whole // 3600}{_NBSP}h {whole % 3600 // 60:02d}{_NBSP}min"
-
-
-def order_in_words(policy: str) -> str:
-    """Return in which order responses were shown, by the name of its policy."""
-    words = {
-        "ab": "as in the data set",
-        "ba": "swapped",
-        "both": "both orders, averaged",
-        "hash": "by a hash of the pair's id",
-    }
-    return words.get(policy, policy)
 
 
 EVEN = 0.5

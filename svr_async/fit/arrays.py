@@ -110,17 +110,17 @@ class FitArrays:
 
     def without_own(self) -> FitArrays:
         """Return the arrays without the entries that were mined from the pair that they judge (cross-fitting)."""
-        return self if self.z_own is None or not self.z_own.any() else _keep_entries(self, ~self.z_own)
+        return self if self.z_own is None or not self.z_own.any() else keep_entries(self, ~self.z_own)
 
     def without_weightless(self) -> FitArrays:
         """Return the arrays without the entries of weight 0."""
-        return self if bool(self.entry_weights.all()) else _keep_entries(self, self.entry_weights > 0)
+        return self if bool(self.entry_weights.all()) else keep_entries(self, self.entry_weights > 0)
 
     def restrict_rubrics(self, kept: Ints) -> FitArrays:
         """Return the arrays of the rubrics `kept`, renumbered in that order (after pruning)."""
         number = np.full(self.n_rubrics, -1, np.int32)
         number[kept] = np.arange(len(kept))
-        smaller = _keep_entries(self, number[self.z_rubric] >= 0)
+        smaller = keep_entries(self, number[self.z_rubric] >= 0)
         changes: dict[str, object] = {"n_rubrics": len(kept), "z_rubric": number[smaller.z_rubric]}
         for borders, values in (("source_indptr", "source_prompt"), ("word_indptr", "word_number")):
             if (indptr := getattr(self, borders)) is not None:
@@ -247,7 +247,7 @@ def _replace(arrays: FitArrays, **changes: object) -> FitArrays:
     return replace(arrays, **changes)  # type: ignore[arg-type]  # the values are arrays of the fields' types
 
 
-def _keep_entries(arrays: FitArrays, keep: Bools) -> FitArrays:
+def keep_entries(arrays: FitArrays, keep: Bools) -> FitArrays:
     """Return the arrays with only the judged entries where `keep` is true."""
     return _replace(
         arrays,

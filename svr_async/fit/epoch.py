@@ -298,7 +298,7 @@ def _mean_one(values: Floats) -> Floats:
 
 
 def _edges(arrays: FitArrays) -> tuple[Ints, Ints, Floats]:
-    """Return the redundancy edges (edge,); empty if there are none."""
+    """Return the redundancy edges (edge,); possibly empty."""
     i, j, value = arrays.redundancy_i, arrays.redundancy_j, arrays.redundancy_value
     if i is None or j is None or value is None:
         return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ from svr_async.fit.evidence import pairs_solved_on
 from svr_async.fit.forward import Selector, accuracy, active_rubrics, fitted_margins
 from svr_async.fit.history import EpochRecord, FitResult, better
 from svr_async.fit.mlp import Params, random_params, to_params, to_selector
-from svr_async.fit.topics import Solved, solve_topics
+from svr_async.fit.topics import solve_topics
 
 OnEpoch = Callable[[EpochRecord], None]
 Margins = npt.NDArray[np.float32]
@@ -63,13 +63,12 @@ def fit(
     *,
     start: Selector | None = None,
     on_epoch: OnEpoch = _silent,
-    solved: Solved | None = None,
 ) -> FitResult:
     """Fit on `train`, choose the epoch by `dev`, and return its selector with the history.
 
-    Kind `topics` is solved, so its history is one record, of epoch 0; `solved` is its solution if already known. Kind
-    `mlp` runs epochs and takes the best, which is read off the authors' public code (the paper gives only their
-    number). `start` continues from a fitted selector; `on_epoch` is called after each epoch.
+    Kind `topics` is solved, so its history is one record, of epoch 0. Kind `mlp` runs epochs and takes the best, which
+    is read off the authors' public code (the paper gives only their number). `start` continues from a fitted selector;
+    `on_epoch` is called after each epoch.
 
     Raises:
         DegenerateFitError: nothing to learn from, or loss or weights became non-finite (exit 8).
@@ -82,7 +81,7 @@ def fit(
     if start is not None:
         _check_start(start, train, config)
     if config.kind == "topics":
-        return _fit_topics(train, dev, config, start, solved, on_epoch)
+        return _fit_topics(train, dev, config, start, on_epoch)
     return _fit_mlp(train, dev, config, start, on_epoch)
 
 
@@ -100,12 +99,6 @@ def calibrate(
     (`Selector.restrict`, `FitArrays.restrict_rubrics`).
     """
     return fit(train, dev, config.calibrating(), start=selector, on_epoch=on_epoch)
-
-
-def spread(results: Sequence[FitResult]) -> tuple[float, float]:
-    """Return mean and sample standard deviation (0 for one fit) of the dev accuracies of several fits."""
-    values = np.array([result.dev_accuracy for result in results], np.float64)
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
 def pair_margins(selector: Selector, arrays: FitArrays) -> Margins:
@@ -145,14 +138,13 @@ def _fit_topics(
     dev: FitArrays | None,
     config: FitConfig,
     start: Selector | None,
-    solved: Solved | None,
     on_epoch: OnEpoch,
 ) -> FitResult:
     """Return the solution with its dev numbers; a `start`, as after pruning, stays as it is."""
-    if start is None:
-        solved = solved or solve_topics(train, config)
-    selector = start or cast("Solved", solved).selector
-    choice = None if start is not None or solved is None else solved.choice
+    selector, choice = start, None
+    if selector is None:
+        solved = solve_topics(train, config)
+        selector, choice = solved.selector, solved.choice
     top_k = choice.structure.top_k if choice else None
     held_out = train if dev is None else dev
     judged = np.diff(held_out.z_indptr) > 0

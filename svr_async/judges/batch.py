@@ -133,16 +133,14 @@ class Exported:
     files: tuple[batch_files.RequestFile, ...] = ()
 
 
-def export(
-    run: BatchRun, profile: Profile, folder: Path, command: tuple[str, ...], *, max_requests: int, max_bytes: int
-) -> Exported:
+def export(run: BatchRun, profile: Profile, folder: Path, command: tuple[str, ...], *, max_requests: int) -> Exported:
     """Write the calls of a run that the cache does not answer; UsageError if the folder already has an export."""
     open_folder(folder)
     if (folder / batch_files.EXPORT).exists():
         hint = f"submit it, or choose another folder, e.g. {next_folder(folder)}"
         raise UsageError(f"{folder} already holds an export", hint=hint)
     report = Exported(judge=profile.name, staged=run.staged)
-    writer = batch_files.RequestWriter(folder, max_requests=max_requests, max_bytes=max_bytes)
+    writer = batch_files.RequestWriter(folder, max_requests=max_requests)
 
     def take(judge: OpenJudge, question: Question[Any]) -> None:
         if judge.profile == profile and writer.add(question.request):

@@ -134,10 +134,14 @@ class OpenJudge:
     behind: OpenJudge | None = None
 
     @property
+    def judges(self) -> tuple[OpenJudge, ...]:
+        """The judge and the one behind it."""
+        return (self,) if self.behind is None else (self, *self.behind.judges)
+
+    @property
     def engines(self) -> tuple[CallEngine, ...]:
-        """The engines of the judge and of the judge behind it."""
-        own = () if self.engine is None else (self.engine,)
-        return own if self.behind is None else own + self.behind.engines
+        """The engines of its judges."""
+        return tuple(one.engine for one in self.judges if one.engine is not None)
 
     @property
     def label(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -49,21 +49,6 @@ class Latest:
         return sums | {"usd": sum(dollars) if len(dollars) == len(engines) else None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchSettings:
-    """How a run is watched. `log_json` is a file, `-` for standard error or "" for no log; `port` None: no metrics.
-
-    `key_variables` are the names of environment variables with keys.
-    """
-
-    log_json: str = ""
-    log_level: str = "run"
-    port: int | None = None
-    host: str = "127.0.0.1"
-    otel: bool = False
-    key_variables: tuple[str, ...] = ()
-
-
 @dataclass(slots=True)
 class Ending:
     """How the run ended; the command sets it."""
@@ -73,11 +58,23 @@ class Ending:
 
 
 @contextmanager
-def watching(settings: WatchSettings, started: RunStarted, say: Say) -> Iterator[Ending]:
-    """Watch the engines that are made in the block; `say` gets a line for each remark."""
+def watching(
+    started: RunStarted, say: Say, *, log_json: str | None = None, log_level: str = "run",
+    metrics_port: tuple[str, int] | None = None, otel: bool = False, key_variables: Iterable[str] = (),
+) -> Iterator[Ending]:  # fmt: skip
+    """Watch the engines that are made in the block; `say` gets a line for each remark.
+
+    `log_json` is a file, or `-` for standard error; metrics are served at `metrics_port`, a host and a port. The values
+    of the environment variables `key_variables` are masked.
+    """
     latest, ending, begun = Latest(), Ending(), time.monotonic()
     with ExitStack() as stack:
-        observers: list[Observer] = [latest, *_open(settings, stack, say)]
+        hidden = environment_secrets(os.environ.get(name, "") for name in key_variables)
+        observers: list[Observer] = [latest, *(_open_otel(hidden, stack, say) if otel else ())]
+        if log_json:
+            observers.append(_open_log(log_json, log_level, hidden, stack, say))
+        if metrics_port is not None:
+            observers.append(_open_metrics(*metrics_port, stack, say))
         for observer in observers:
             observer(started)
         try:
@@ -92,24 +89,16 @@ def watching(settings: WatchSettings, started: RunStarted, say: Say) -> Iterator
                 observer(ended)
 
 
-def _open(settings: WatchSettings, stack: ExitStack, say: Say) -> Iterator[Observer]:
-    hidden = environment_secrets(os.environ.get(name, "") for name in settings.key_variables)
-    if settings.otel:
-        yield from _open_otel(hidden, stack, say)
-    if settings.log_json:
-        log = JsonLog(settings.log_json, level=settings.log_level, run=secrets.token_hex(4), hidden=hidden)
-        stack.callback(_close_log, log, settings.log_json, say)
-        yield log
-    if settings.port is not None:
-        try:
-            from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
-        except ImportError:
-            hint = "pip install 'svr-async[prometheus]'"
-            raise UsageError("--metrics-port needs the package prometheus-client", hint=hint) from None
-        metrics = PrometheusMetrics()
-        port = serve_metrics(metrics, settings.host, settings.port, stack)
-        say(f"metrics at http://{settings.host}:{port}/metrics while this runs")
-        yield metrics
+def _open_metrics(host: str, port: int, stack: ExitStack, say: Say) -> Observer:
+    try:
+        from svr_async.observability.prometheus import PrometheusMetrics, serve_metrics
+    except ImportError:
+        hint = "pip install 'svr-async[prometheus]'"
+        raise UsageError("--metrics-port needs the package prometheus-client", hint=hint) from None
+    metrics = PrometheusMetrics()
+    port = serve_metrics(metrics, host, port, stack)
+    say(f"metrics at http://{host}:{port}/metrics while this runs")
+    return metrics
 
 
 def _open_otel(hidden: Secrets, stack: ExitStack, say: Say) -> Iterator[Observer]:
@@ -125,7 +114,13 @@ def _open_otel(hidden: Secrets, stack: ExitStack, say: Say) -> Iterator[Observer
     yield OtelObserver(pipeline.tracers, pipeline.meters, hidden)
 
 
-def _close_log(log: JsonLog, target: str, say: Say) -> None:
-    log.close()
-    if log.dropped:
-        say(f"--log-json {target} lacks {log.dropped:,} lines: {log.problem or 'the disk was too slow'}")
+def _open_log(target: str, level: str, hidden: Secrets, stack: ExitStack, say: Say) -> Observer:
+    log = JsonLog(target, level=level, run=secrets.token_hex(4), hidden=hidden)
+
+    def close() -> None:
+        log.close()
+        if log.dropped:
+            say(f"--log-json {target} lacks {log.dropped:,} lines: {log.problem or 'the disk was too slow'}")
+
+    stack.callback(close)
+    return log

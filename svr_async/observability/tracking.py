@@ -38,7 +38,7 @@ def evaluation_facts(folder: Path) -> TrackedRun:
     """Return the facts of an evaluation; the errors of `Run.load` if it is missing."""
     run = Run.load(folder)
     summary, config = run.summary, flat_facts(run.manifest["config"])
-    facts = [*config, *how_facts(summary), *cost_facts(summary)]
+    facts = [*config, *how_facts(summary), *cost_facts(summary.metrics)]
     metrics: dict[str, float] = {"tokens_per_pair": summary.tokens_per_pair}
     for number in summary.numbers:
         grouped = number.group in {"domain", "subset", "outcome"}

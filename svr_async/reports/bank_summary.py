@@ -243,7 +243,7 @@ def _facts(bank: RubricBank) -> Iterator[Fact]:
             note = "they share 13 words in a row with a benchmark"
             yield Fact(name="Left out", value=wording.plural(facts.contaminated, "pair"), note=note)
         yield Fact(name="Preset of the fit", value=facts.preset or wording.UNKNOWN)
-    for name in _ablated(bank):
+    for name in () if facts is None else facts.ablate:
         yield Fact(name="Ablation", value=ABLATIONS.get(name, name))
     for name, digest in bank.data_digests.items():
         yield Fact(name=f"Digest of {name}", value=digest, code=True)
@@ -251,13 +251,6 @@ def _facts(bank: RubricBank) -> Iterator[Fact]:
         yield Fact(name="Digest of the prompts", value=bank.prompts_digest, code=True)
     yield Fact(name="Licence", value=bank.licence or "not recorded")
     yield Fact(name="Bank", value=bank.digest[:16], code=True)
-
-
-def _ablated(bank: RubricBank) -> tuple[str, ...]:
-    if bank.history is not None and bank.history.trained_on is not None:
-        return bank.history.trained_on.ablate
-    named = bank.fit_settings.get("ablate")
-    return tuple(str(name) for name in named) if isinstance(named, list | tuple) else ()
 
 
 def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool = False) -> Iterator[Part]:

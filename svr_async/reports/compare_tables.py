@@ -21,11 +21,8 @@ def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
     rows = tuple((*_run(run), wording.interval(run.ci95), wording.percent(run.coverage)) for run in found.runs)
     below = tuple(f"{run.title}: {text}" for run in found.runs if (text := _below(run)))
     yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
-    for place, duel in enumerate(found.duels):
-        wide = width >= WIDE
-        notes = (duel.verdict, *((*((COLUMNS,) if wide else ()), HOLM) if place == 0 else ()))
-        caption = f"first: {duel.first}, second: {duel.second}"
-        yield replace(paired_table(duel, wide=wide), caption=caption, notes=notes)
+    for duel, table in zip(found.duels, paired_tables(found, wide=width >= WIDE), strict=True):
+        yield table
         if duel.lost or duel.won:
             yield _disagreements(duel)
 
@@ -37,6 +34,13 @@ def _run(run: RunSummary) -> tuple[str, str, str]:
 def _below(run: RunSummary) -> str:
     """Compare with chance a run that has more than half of its pairs wrong."""
     return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
+
+
+def paired_tables(found: Comparison, *, wide: bool = True) -> Iterator[Table]:
+    """Yield the paired tests of each later run against the first; the columns are explained once."""
+    for place, duel in enumerate(found.duels):
+        notes = (duel.verdict, *(COLUMNS,) * wide, HOLM) if place == 0 else (duel.verdict,)
+        yield replace(paired_table(duel, wide=wide), caption=f"first: {duel.first}, second: {duel.second}", notes=notes)
 
 
 def paired_table(duel: Duel, names: tuple[str, str] = ("first", "second"), *, wide: bool = True) -> Table:

@@ -34,8 +34,7 @@ SMALL, LARGE = 10.0, 120.0  # square points of a dot of size 0 and of size 1
 MARKERS = "os^Dvp<>hX"  # by place, so that series differ in more than their colour
 COLOURS: dict[str, tuple[str, str]] = {  # name: on a light page, on a dark page
     "ink": ("#1c1f24", "#e9e7e1"), "muted": ("#5b606a", "#a3a8b2"), "hair": ("#d5d2ca", "#3a404b"),
-    "warn": ("#8a5a00", "#e0b25a"), "paper": ("#ffffff", "#14161a"), "ahead": ("#2b6a4d", "#8ccbaa"),
-    "behind": ("#a33a35", "#ee9a94"), "other": ("#9a9da3", "#6d737d"), "first": ("#1d5f82", "#7fb7d6"),
+    "warn": ("#8a5a00", "#e0b25a"), "other": ("#9a9da3", "#6d737d"), "first": ("#1d5f82", "#7fb7d6"),
     "second": ("#a4551c", "#d99b6a"), "third": ("#0f766e", "#63c7bd"), "fourth": ("#7a4b8f", "#c6a3da"),
     "fifth": ("#8a6d00", "#d8c060"), "sixth": ("#9d3c7c", "#e59ac8"), "seventh": ("#3f8fa8", "#9fdbe6"),
 }  # fmt: skip
@@ -56,7 +55,6 @@ class Series:
     intervals: tuple[Ends | None, ...] = ()
     sizes: tuple[float, ...] = ()
     labels: tuple[str, ...] = ()
-    colours: tuple[str, ...] = ()
     colour: str = ""
     kind: Kind = "line"
     hollow: bool = False
@@ -270,12 +268,9 @@ def dots(
             number += not one.hollow
             mark = _mark(one, place)
             for i, (row, value) in enumerate(one.points):
-                shade = {"color": _light(one.colours[i])} if one.colours else {}
                 if (ends := one.interval(i)) is not None:
-                    axes.hlines(
-                        row + shift, *ends, color=shade.get("color", mark.get("color")), linewidth=1.6, alpha=0.55
-                    )
-                axes.plot((value,), (row + shift,), linestyle="", **{**mark, "markersize": 5, **shade})
+                    axes.hlines(row + shift, *ends, color=mark.get("color"), linewidth=1.6, alpha=0.55)
+                axes.plot((value,), (row + shift,), linestyle="", **{**mark, "markersize": 5})
                 if solid == 1 and not one.hollow:
                     text = f"{value:,.{digits}f}".replace("-", "−")
                     axes.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=TEXT - 1)

@@ -92,7 +92,7 @@ def _row(
 ) -> tuple[str, ...]:
     total = one.total
     right = wording.percent(total.accuracy) + (f" ({wording.interval(total.ci95)})" if whole and total.ci95 else "")
-    effect = (f"{net_in_words(total)}{'*' if one.beyond_chance else ''}",) if found.summed else ()
+    effect = (f"{wording.signed(total.net, 0)}{'*' if one.beyond_chance else ''}",) if found.summed else ()
     more = (wording.count(total.saved), wording.count(len(total.errors))) if counts else ()
     cells = (_by_group(one.groups.get(name), summed=found.summed) for name in groups)
     return (one.text, wording.count(total.used), right, *effect, *more, *cells)
@@ -101,12 +101,7 @@ def _row(
 def _by_group(tally: Tally | None, *, summed: bool) -> str:
     if tally is None:
         return wording.UNKNOWN
-    return net_in_words(tally) if summed else wording.percent(tally.accuracy)
-
-
-def net_in_words(tally: Tally) -> str:
-    """Return a net effect with its sign."""
-    return wording.signed(tally.net, 0)
+    return wording.signed(tally.net, 0) if summed else wording.percent(tally.accuracy)
 
 
 def notes_of(found: RubricEffects) -> Iterator[str]:

@@ -76,7 +76,7 @@ class Explanation:
 def explain(run: Run, item: str, *, data: Path | None = None) -> Explanation:
     """Explain one decision of a run: each rubric's verdicts and signed contribution.
 
-    Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest ids
+    Texts are read from `data`, else from the run's own data if it has not changed. UsageError suggests the nearest id
     for an unknown one.
     """
     from svr_async.evaluation.details import item_of_run, known_texts

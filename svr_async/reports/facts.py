@@ -31,7 +31,8 @@ class Fact:
 def order_facts(found: RunSummary) -> Iterator[Fact]:
     """Yield the order audit; `lean_a` is the share of verdicts for the response shown first."""
     order = found.metrics.get("order") or {}
-    yield Fact(name="Order shown", value=wording.order_in_words(str(order.get("policy") or wording.UNKNOWN)))
+    policy = str(order.get("policy") or wording.UNKNOWN)
+    yield Fact(name="Order shown", value=wording.ORDER_WORDS.get(policy, policy))
     audited, below = number(order.get("audited")), order.get("audit_below")
     if audited is not None:
         note = f"those with a margin below {below:g}" if below is not None else ""
@@ -69,9 +70,8 @@ CALLS = {
 }  # fmt: skip
 
 
-def cost_facts(found: RunSummary) -> Iterator[Fact]:
-    """Yield calls, tokens, dollars and time."""
-    metrics = found.metrics
+def cost_facts(metrics: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield calls, tokens, dollars and time, from the blocks of metrics.json."""
     calls, usage = metrics.get("calls") or {}, metrics.get("usage") or {}
     for name, n in calls.items():
         yield Fact(name=CALLS.get(name, name.replace("_", " ").capitalize()), value=wording.count(n))
@@ -79,7 +79,7 @@ def cost_facts(found: RunSummary) -> Iterator[Fact]:
     share = f"{wording.percent(cached / prompt, 0)} read from the endpoint's cache" if prompt and cached else ""
     yield Fact(name="Prompt tokens", value=wording.count(prompt), note=share)
     yield Fact(name="Completion tokens", value=wording.count(usage.get("completion_tokens")))
-    cost, total = metrics.get("cost_usd"), metrics["n_total"]
+    cost, total = metrics.get("cost_usd"), metrics.get("n_total")
     each = f"{wording.dollars(1000 * cost / total)} per 1,000 pairs" if cost and total else ""
     yield Fact(name="Cost", value=wording.dollars(cost), note=each)
     if "paid_usd" in metrics:

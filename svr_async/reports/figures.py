@@ -43,12 +43,12 @@ def in_percent(ends: Sequence[float] | None) -> Ends | None:
 
 
 def _domains(runs: Sequence[RunSummary], title: str, marks: tuple[str, ...]) -> Iterator[Figure]:
-    names = list(dict.fromkeys(row.name for one in runs for row in one.domains))
+    names = list(dict.fromkeys(row.name for one in runs for row in one.of("domain")))
     if not names:
         return
     series = []
     for run_title, one in zip(titles_of(runs), runs, strict=True):
-        rows = [(names.index(row.name), row) for row in one.domains if row.value is not None]
+        rows = [(names.index(row.name), row) for row in one.of("domain") if row.value is not None]
         points = tuple((float(place), 100 * (row.value or 0.0)) for place, row in rows)
         series.append(Series(name=run_title, points=points, intervals=tuple(in_percent(row.ci95) for _, row in rows)))
     panel = dots([one_line(name, 60) for name in names], series, "accuracy, %", level=50.0)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from svr_async.core.files import write_atomic
-from svr_async.core.table import to_html, warnings_of
 from svr_async.errors import UsageError
 from svr_async.evaluation.run_folder import Run, Texts
 from svr_async.evaluation.summary import summaries_of
-from svr_async.reports.compare_tables import WIDE, comparison_tables
 from svr_async.reports.drawing import write_figures
 from svr_async.reports.figures import run_figures
 from svr_async.reports.items import MOST_RUNS, couples_of
 from svr_async.reports.page import render_runs
-from svr_async.reports.text import render_tables, run_parts
+from svr_async.reports.text import render_tables
 
 if TYPE_CHECKING:
-    from svr_async.evaluation.compare import Comparison
     from svr_async.evaluation.frontier import Frontier
 
 FORMATS = ("html", "md", "tex", "csv")
@@ -33,16 +29,6 @@ def write_run_files(run: Run, prompts: Mapping[str, str], texts: Mapping[str, Te
     write_atomic(run.path / "report.html", render_runs([run], texts=texts, prompts=prompts).encode())
     for kind, text in render_tables([run], ("md", "tex")).items():
         write_atomic(run.path / f"table.{kind}", text.encode())
-
-
-def run_html(run: Run) -> str:
-    """Return what a notebook shows of a run."""
-    return to_html(run_parts(run.summary))
-
-
-def comparison_html(found: Comparison) -> str:
-    """Return what a notebook shows of a comparison."""
-    return to_html([*warnings_of(found.warnings), *comparison_tables(found, WIDE)])
 
 
 def write_report(named: Sequence[Path], out: Path | None = None, figures: Path | None = None) -> tuple[Path, int, bool]:
@@ -128,14 +114,6 @@ def page_of(runs: Sequence[Run], *, data: Path | None = None, calls: bool = Fals
     texts, notes = known_texts(runs[0], data)
     exchanges = [exchanges_of(run) for run in runs] if calls else []
     return render_runs(runs, texts=texts, exchanges=exchanges, notes=notes)
-
-
-def open_page(page: Path) -> bool:
-    """Open a page in the browser; False without a browser."""
-    try:
-        return webbrowser.open(page.resolve().as_uri())
-    except (webbrowser.Error, OSError):
-        return False
 
 
 def write_frontier(runs: Sequence[Path], target: Path, figures: Path | None = None) -> Frontier:

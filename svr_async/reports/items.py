@@ -43,10 +43,9 @@ def item_part(
     runs: Sequence[Run],
     summaries: Sequence[RunSummary],
     texts: Mapping[str, Texts],
-    *,
-    prompts: Mapping[str, str] | None = None,
-    exchanges: Sequence[Exchanges] = (),
-    notes: Sequence[str] = (),
+    prompts: Mapping[str, str],
+    exchanges: Sequence[Exchanges],
+    notes: Sequence[str],
 ) -> ItemPart:
     """Pack the items of a run, or those that two runs share, with the texts that are known, by id.
 
@@ -55,17 +54,12 @@ def item_part(
     """
     couples = couples_of(runs)
     packs = list(_blocks(couples, texts, exchanges))
-    prompts = prompts or {}
-    starts = []
-    for item in (couple[0] for couple in couples):
-        known = texts.get(item.id)
-        prompt = known.prompt if known else prompts.get(item.id, "")
-        starts.append(one_line(prompt[: 2 * START_CHARS].strip(), START_CHARS))
     first = [couple[0] for couple in couples]
+    asked = [texts[one.id].prompt if one.id in texts else prompts.get(one.id, "") for one in first]
     index = {
         "notes": list(notes),
         "id": [item.id for item in first],
-        "prompt": starts,
+        "prompt": [one_line(prompt[: 2 * START_CHARS].strip(), START_CHARS) for prompt in asked],
         "domain": _coded(item.domain for item in first),
         "subset": _coded(item.subset for item in first),
         "gold": _coded(item.gold or "" for item in first),
@@ -106,7 +100,7 @@ def _run(summary: RunSummary, items: Sequence[Item]) -> dict[str, Any]:
         "margin": [item.margin for item in items],
         "close": [int(close is not None and item.margin is not None and abs(item.margin) <= close) for item in items],
         "swapped": [int(item.flips) for item in items],
-        "flags": _many(item.flags for item in items),
+        "flags": _coded_lists(item.flags for item in items),
         "rubrics": _rubrics(items),
     }
 
@@ -119,12 +113,12 @@ def result_of(item: Item) -> str:
 
 
 def _coded(values: Iterable[str]) -> dict[str, list[Any]]:
-    names: dict[str, int] = {}
-    codes = [names.setdefault(value, len(names)) for value in values]
-    return {"names": list(names), "codes": codes}
+    """Return each different value once, and a number into them for each value."""
+    found = _coded_lists((value,) for value in values)
+    return {**found, "codes": [code for (code,) in found["codes"]]}
 
 
-def _many(rows: Iterable[Sequence[str]]) -> dict[str, list[Any]]:
+def _coded_lists(rows: Iterable[Sequence[str]]) -> dict[str, list[Any]]:
     names: dict[str, int] = {}
     codes = [[names.setdefault(value, len(names)) for value in row] for row in rows]
     return {"names": list(names), "codes": codes}
@@ -156,7 +150,7 @@ class _Numbered:
 
 
 def _blocks(
-    couples: Sequence[Couple], texts: Mapping[str, Texts], exchanges: Sequence[Exchanges] = ()
+    couples: Sequence[Couple], texts: Mapping[str, Texts], exchanges: Sequence[Exchanges]
 ) -> Iterator[tuple[int, str]]:
     """Yield of each block the number of its first text, and the block: JSON, gzipped, in base64.
 

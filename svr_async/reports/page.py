@@ -53,7 +53,7 @@ def render_runs(
     letters = dict(zip((one.title for one in summaries), ascii_uppercase, strict=False))
     items = None
     if len(runs) == 1 or (len(runs) <= MOST_RUNS and comparison is not None and comparison.duels):
-        items = item_part(runs, summaries, texts or {}, prompts=prompts, exchanges=exchanges, notes=notes)
+        items = item_part(runs, summaries, texts or {}, prompts or {}, exchanges, notes)
     named = [replace(one, title=f"Run {letters[one.title]}") for one in summaries] if len(runs) > 1 else summaries
     return render(
         "run.html.j2",
@@ -79,11 +79,14 @@ def render(name: str, *, figures: Sequence[Image], script: str = "", **values: A
 
 def page_head(style: str, figures: Sequence[Image] = (), script: str = "") -> dict[str, Any]:
     """Return style sheet, figures and script, and the content security policy that allows these and nothing else."""
+    from markupsafe import Markup
+
     images = "img-src data:; " if figures else ""
     scripts = f"script-src 'sha256-{_sha256(script)}'; " if script else ""
     styles = f"style-src 'sha256-{_sha256(style)}'"
     policy = f"default-src 'none'; {images}{scripts}{styles}; base-uri 'none'; form-action 'none'"
-    return {"style": _as_markup(style), "script": _as_markup(script), "policy": policy, "figures": figures}
+    own = {"style": Markup(style), "script": Markup(script)}  # noqa: S704  (the package's own)
+    return {**own, "policy": policy, "figures": figures}
 
 
 @cache
@@ -113,12 +116,6 @@ def template_text(name: str) -> str:
 def _script() -> str:
     parts = "\n".join(template_text(f"items/{name}.js") for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
-
-
-def _as_markup(text: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(text)  # noqa: S704  (the package's own style sheet or script)
 
 
 def _sha256(text: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-import orjson
-
 from svr_async.core.safetext import one_line
 from svr_async.core.table import Line, Parts, Table, to_markdown
 from svr_async.evaluation import wording
@@ -24,11 +22,6 @@ def _text(gate: Gate) -> str:
     lines = [f"{gate.verdict.upper()}: {one_line(gate.sentence, LINE_CHARS)}"]
     lines += [f"  {name}: {one_line(value, LINE_CHARS)}" for name, value in _facts(gate)]
     return "".join(f"{line}\n" for line in [*lines, *(f"! {one_line(text, LINE_CHARS)}" for text in _remarks(gate))])
-
-
-def _json(gate: Gate) -> str:
-    """Return the fields of the gate; an interval is [low, high]."""
-    return orjson.dumps(gate, default=list, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def _github(gate: Gate) -> str:
@@ -69,7 +62,7 @@ def _facts(gate: Gate) -> Iterator[tuple[str, str]]:
         yield "exact paired test, p", wording.p_value(test.p)
 
 
-FORMATS: Mapping[str, Callable[[Gate], str]] = {"text": _text, "json": _json, "github": _github, "md": _markdown}
+FORMATS: Mapping[str, Callable[[Gate], str]] = {"text": _text, "github": _github, "md": _markdown}
 
 
 def agreement_sheet(run: Run, found: HumanAgreement, blank: int) -> Parts:

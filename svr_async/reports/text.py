@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from svr_async.core.table import Line, Part, Table
 from svr_async.engine.request import CHARS_PER_TOKEN
 from svr_async.evaluation import wording
-from svr_async.evaluation.compare import HOLM, Comparison, PairedTest, compare_runs
+from svr_async.evaluation.compare import Comparison, compare_runs
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.summary import Number, RunSummary, summaries_of
 from svr_async.judges.questions import TOKENS_OF_REASONING, TOKENS_OF_TEXT, TOKENS_PER_ROW, TOKENS_PER_RUBRIC
+from svr_async.reports.compare_tables import paired_tables
 from svr_async.reports.effects import effects_of, effects_tables
 from svr_async.reports.facts import Fact, cost_facts, how_facts, judge_facts, order_facts
 from svr_async.reports.writers import WRITERS, to_csv
@@ -33,7 +34,7 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
     yield Line(f"{found.benchmark} · {found.title}")
     yield from (Line(f"{mark.word}: {mark.text}", wrapped=True, loud=True) for mark in found.marks)
     yield Line(f"{found.headline} {found.reading}".rstrip())
-    if domains := found.domains:
+    if domains := found.of("domain"):
         rows = [(one.name, wording.count(one.n), one.words, one.interval) for one in domains]
         yield Table(("domain", "pairs", "accuracy", "95 % interval"), rows)
     for one in found.of(""):
@@ -42,20 +43,21 @@ def run_parts(found: RunSummary) -> Iterator[Part]:
     if scores := [one for one in found.of("official") if not one.depth]:
         text = ", ".join(f"{one.name} {one.words}" for one in scores[:MOST_SCORES])
         yield Line(text, label=found.official_title.split()[0].lower())
-    if found.outcomes:
-        yield Line(", ".join(f"{name} {wording.count(n)}" for name, n, _ in found.outcomes), label="outcomes")
+    if outcomes := found.of("outcome"):
+        yield Line(", ".join(f"{one.name} {one.words}".replace("_", " ") for one in outcomes), label="outcomes")
     if left := next((fact.value for fact in how_facts(found) if fact.name == "Left out"), ""):
         yield Line(left, label="rows")
-    yield from _facts("order", order_facts(found))
-    yield from _facts("calls", cost_facts(found))
-    yield from _facts("judges", judge_facts(found))
+    for label, facts in (
+        ("order", order_facts(found)), ("calls", cost_facts(found.metrics)), ("judges", judge_facts(found)),
+    ):  # fmt: skip
+        if text := in_one_line(facts):
+            yield Line(text, label=label, wrapped=True)
     yield from (Line(note, label="note", wrapped=True) for note in found.notes)
 
 
-def _facts(label: str, facts: Iterable[Fact]) -> Iterator[Line]:
-    named = [f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN}]
-    if named:
-        yield Line("; ".join(named), label=label, wrapped=True)
+def in_one_line(facts: Iterable[Fact]) -> str:
+    """Return the facts that are known and not 0, without their notes."""
+    return "; ".join(f"{one.name} {one.value}" for one in facts if one.value not in {"0", wording.UNKNOWN})
 
 
 def render_tables(runs: Sequence[Run], kinds: Sequence[str]) -> dict[str, str]:
@@ -64,8 +66,10 @@ def render_tables(runs: Sequence[Run], kinds: Sequence[str]) -> dict[str, str]:
     found = {"csv": runs_csv(summaries)} if "csv" in kinds else {}
     if set(kinds) - {"csv"}:
         title = summaries[0].caption if len(runs) == 1 else f"{len(runs)} runs together"
+        compared = compare_runs(runs, require_shared=False) if len(runs) > 1 else None
         tables = [
-            run_table(summaries, compare_runs(runs, require_shared=False) if len(runs) > 1 else None),
+            run_table(summaries, compared),
+            *(paired_tables(compared) if compared else ()),
             *effects_tables(effects_of(runs), f"Rubrics that decide, {title}"),
         ]
         found |= {kind: "\n".join(map(WRITERS[kind], tables)) for kind in kinds if kind != "csv"}
@@ -86,8 +90,7 @@ def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = Non
     heads = [one.marked_title for one in summaries]
     benchmarks = ", ".join(dict.fromkeys(one.benchmark for one in summaries))
     caption = f"{benchmarks}: {len(summaries)} runs compared"
-    tests = tuple(_test_rows(compared))
-    return Table(("", *heads), (*rows, *tests), caption=caption, notes=(*compared.warnings, HOLM))
+    return Table(("", *heads), rows, caption=caption, notes=compared.warnings)
 
 
 def _row_name(key: tuple[str, str, str], tables: Sequence[Mapping[tuple[str, str, str], Number]]) -> str:
@@ -102,20 +105,6 @@ def _cell(one: Number | None) -> str:
     if one is None:
         return wording.UNKNOWN
     return f"{one.words} ({one.interval})" if one.interval else one.words
-
-
-def _test_rows(comparison: Comparison) -> Iterator[tuple[str, ...]]:
-    """Yield the paired tests against the first run; its own column is empty."""
-    tests: dict[str, PairedTest] = {duel.second: duel.overall for duel in comparison.duels}
-    found = [tests.get(run.title) for run in comparison.runs]
-    tests_shown: Sequence[tuple[str, Callable[[PairedTest], str]]] = (
-        ("Points against the first", lambda test: wording.points(test.difference)),
-        ("95 % interval of the points", lambda test: " to ".join(wording.points(end) for end in test.ci95)),
-        ("McNemar p", lambda test: wording.p_value(test.p)),
-        ("McNemar p, Holm", lambda test: wording.p_value(test.p_holm)),
-    )
-    for name, say in tests_shown:
-        yield name, *(wording.UNKNOWN if test is None else say(test) for test in found)
 
 
 def runs_csv(summaries: Sequence[RunSummary]) -> str:
@@ -140,28 +129,10 @@ def runs_csv(summaries: Sequence[RunSummary]) -> str:
     return to_csv(CSV_HEADS, rows)
 
 
-def calls_in_words(metrics: Mapping[str, Any]) -> str:
-    """Say what was sent and what it cost, from the blocks of metrics.json."""
-    calls, cost = metrics["calls"], metrics["cost_usd"]
-    if not calls["sent"] and not calls["cache_hits"]:
-        return "none"
-    price = (
-        "price unknown" if cost is None else f"${cost:.4f} for these answers, ${metrics['paid_usd']:.4f} of it paid now"
-    )
-    sent = f"{calls['sent']:,} sent, {calls['cache_hits']:,} from cache, {calls['retries']:,} retries"
-    broken = calls.get("repaired", 0)
-    again = f", {broken:,} asked again for a reply that could not be read" if broken else ""
-    cache = metrics["cache"]
-    share = (
-        f"; {wording.percent(cache['cached_share'])} of the input from the endpoint's cache"
-        if cache["cached_share"]
-        else ""
-    )
-    return f"{sent}{again}; {price}{share}"
-
-
-def describe_count(count: Mapping[str, Any], *, verbose: bool = False) -> str:
+def describe_count(count: Mapping[str, Any] | None, *, verbose: bool = False) -> str:
     """Return the count as text: calls, cost and time; with `verbose` also what they rest on."""
+    if count is None:
+        return "0 calls: this judge sends nothing"
     audit, maybe = count["audit_calls"], count["maybe_calls"]
     parts = [f"{audit:,} of them for the order audit"] if audit else []
     parts += [f"{maybe:,} of them only if margins turn out small"] if maybe else []

@@ -137,7 +137,12 @@ def topk(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
     """Return accuracy for each number of rubrics k, from one judging of twelve."""
     own, (run,) = printed.table(recipe.label), runner.runs_of(recipe)
     columns = (Column(name="Accuracy", digits=2), Column(name="Rubrics", unit="number", digits=2))
-    rows = [row_of((f"{k}",), [run], _cells_at(run, k, own.number((f"{k}",), "Accuracy"))) for k in KS]
+    items = [] if isinstance(run, Absent) else [item for item in run.items if item.correct is not None]
+    rows = []
+    for k in KS:
+        accuracy = share([_right_at(item, k) for item in items])
+        used = Cell(ours=fsum(len(_first_rows(item, k)) for item in items) / len(items)) if items else EMPTY
+        rows.append(row_of((f"{k}",), [run], [cell_of(accuracy, own.number((f"{k}",), "Accuracy")), used]))
     found = [row.cells[0].ours for row in rows if row.cells[0].ours is not None]
     printed_band = printed.text[recipe.label]["band"]
     band = f"Ours are within {max(found) - min(found):.2f} points; printed: {printed_band}." if found else ""
@@ -146,14 +151,6 @@ def topk(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
         "Below k = 12 they were judged in one call with the rest."
     )
     return table_of(recipe, columns, rows, [run], [note, band])
-
-
-def _cells_at(run: Run | Absent, k: int, printed: float | None) -> list[Cell]:
-    if isinstance(run, Absent):
-        return [Cell(printed=printed), EMPTY]
-    items = [item for item in run.items if item.correct is not None]
-    mean = fsum(len(_first_rows(item, k)) for item in items) / max(1, len(items))
-    return [cell_of(share([_right_at(item, k) for item in items]), printed), Cell(ours=mean)]
 
 
 def _first_rows(item: Item, k: int) -> Sequence[RubricRow]:
@@ -193,14 +190,14 @@ def net(recipe: Recipe, printed: Printed, runner: Runner) -> PaperTable:
     """Return by source how many pairs more SVR has right than the human rubrics, with an interval."""
     own, runs = printed.table(recipe.label), runner.runs_of(recipe)
     names = {row.names[0].casefold(): row.names[0] for row in own.rows}
-    found = dict.fromkeys(_source(item) for run in runs if isinstance(run, Run) for item in run.items)
-    absent = [run for run in runs if isinstance(run, Absent)]
+    whole = all(isinstance(run, Run) for run in runs)
+    found = {_source(item) for run in runs if isinstance(run, Run) for item in run.items}
     rows = []
-    for source in [*names, *sorted(set(found) - set(names))]:
+    for source in [*names, *sorted(found - set(names))]:
         name = names.get(source, source)
         counts = paired_counts(*_paired_marks(runs[0], runs[1], source))
-        why = absent or ([] if counts.n else [Absent(why="no pair of this source")])
-        rows.append(row_of((name,), why or runs, _net_cells(counts, own.number((name,), "Net"))))
+        judged_by = runs if counts.n or not whole else [Absent(why="no pair of this source")]
+        rows.append(row_of((name,), judged_by, _net_cells(counts, own.number((name,), "Net"))))
     columns = (
         Column(name="Net", unit="points", digits=0), Column(name="Pairs", unit="count"),
         Column(name="Only SVR", unit="count"), Column(name="Only oracle", unit="count"),

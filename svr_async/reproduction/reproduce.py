@@ -147,7 +147,7 @@ class ReproCount:
         }
 
     def in_words(self) -> str:
-        """Return a line a table, the sum, what is assumed, and what cannot be made."""
+        """Return a line a table, the sum, the assumptions, and the tables that cannot be made."""
         total = self.total(self.parts)
         lines = [self.total(parts).describe(label) for label, parts in self.tables.items()]
         lines += [total.describe("in all, shared runs once"), "Nothing was sent."]
@@ -181,7 +181,7 @@ def count(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount
 def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str]) -> tuple[Count, Path | Absent]:
     """Return the calls of a bank's training, and the bank's folder or that of its placeholder."""
     from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
-    from svr_async.training.running.run import count_training
+    from svr_async.training.running.train import count_training
 
     try:
         wanted = runner.training_of(spec)

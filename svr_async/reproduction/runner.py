@@ -27,8 +27,7 @@ from svr_async.judges.open_judge import JudgeSpec
 from svr_async.reproduction.paper import ROLE, BankSpec, Recipe, Recipes, RunSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.methods.registry import NAMES
-from svr_async.training.running.run import TrainingListener
-from svr_async.training.running.settings import TrainSettings
+from svr_async.training.running.settings import TrainingListener, TrainSettings
 
 Say = Callable[[str], None]
 BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")

@@ -32,7 +32,7 @@ MAX_SOURCES = 1_024  # source pairs that training keeps for a rubric; a bank wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankRubric:
-    """A rubric of a bank, its weight and its statistics. ValueError if its id or text is invalid.
+    """A rubric of a bank, or a candidate for one; weight and statistics. ValueError if its id or text is invalid.
 
     Args:
         weight: w ≥ 0.
@@ -76,6 +76,11 @@ class BankRubric:
     def text(self) -> str:
         """The rubric's text."""
         return self.rubric.text
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text and its aliases."""
+        return (self.text, *self.aliases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""RewardBench, RewardBench 2 and RM-Bench: what a row becomes, what is refused, official counts, scores of a part."""
+"""RewardBench, RewardBench 2 and RM-Bench: rows read and refused, official counts, scores of a part."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rig import evaluate
 
 from svr_async.adapters import ADAPTERS, get_adapter
 from svr_async.adapters.contract import Adapter
@@ -16,7 +17,6 @@ from svr_async.adapters.rubricbench import GROUPS
 from svr_async.adapters.training_sets import TIE
 from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError
-from svr_async.evaluation.run import evaluate
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import load_sample
 from svr_async.training.running.settings import refuse_benchmark_for_training

@@ -71,7 +71,7 @@ def test_a_split_of_any_data_set_is_read_at_a_pinned_revision(
     ],
 )
 def test_a_split_that_is_not_told_is_asked_for(split: str, says: str) -> None:
-    """Where several files could be meant, or none is, the line lists what there is."""
+    """If no file or several files match, the line lists the files."""
     with pytest.raises(DataError) as caught:
         choose_files(["README.md", *FILES], Wanted("me/mine", "main", split))
     assert says in caught.value.one_line()

@@ -234,6 +234,6 @@ def test_what_stands_before_the_response_is_the_prompt(write: Write) -> None:
     ],
 )
 def test_rows_of_an_unknown_layout_say_what_is_missing(write: Write, row: dict[str, Any], message: str) -> None:
-    """A row that is not a pair is named, with what was found."""
+    """A row that is not a pair is named, with its content."""
     with pytest.raises(DataError, match=f"a.json row 1: {message}"):
         ADAPTER.load(write("a.json", [row]))

@@ -86,7 +86,7 @@ def test_rubrics_come_in_several_forms_and_columns(write: Callable[..., Path], c
 
 
 def test_domains_are_grouped_whatever_their_case(write: Callable[..., Path]) -> None:
-    """Every fine domain belongs to one group; one that is in none is kept apart and pointed out."""
+    """Every fine domain belongs to one group; an unknown one is kept apart and reported."""
     for group, domains in GROUPS.items():
         forms = [form for domain in domains for form in (domain, domain.upper(), f" {domain.title()} ")]
         assert {pair.domain for pair in load(write, *(case(domain=form) for form in forms)).pairs} == {group}
@@ -107,7 +107,7 @@ def test_the_score_is_micro_accuracy_and_no_verdict_is_wrong(write: Callable[...
     assert scores["by_group"] == {"CHAT": pytest.approx(1 / 3), "CODE": 1.0, "STEM": 0.0}
     assert scores["coverage"] == pytest.approx(4 / 5)
     assert official_scores(ADAPTER, pairs, results, tie_credit=0.5)["overall"] == pytest.approx(2.5 / 5)
-    assert official_scores(ADAPTER, pairs, results[:1])["overall"] == pytest.approx(1 / 5)  # no result is no verdict
+    assert official_scores(ADAPTER, pairs, results[:1])["overall"] == pytest.approx(1 / 5)  # a result is missing
 
 
 NAMED = {
@@ -121,7 +121,7 @@ NAMED = {
 
 @pytest.mark.parametrize(("title", "path"), [(title, path) for title, paths in NAMED.items() for path in paths])
 def test_a_benchmark_is_never_trained_on(title: str, path: str) -> None:
-    """A path or format that names one of the four benchmarks is refused for training; RMB is no RM-Bench."""
+    """A path or format that names one of the four benchmarks is refused for training; RMB is not RM-Bench."""
     if not title:
         refuse_benchmark_for_training(path)
         return

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from rig import evaluate
 from stand_ins import official_scores
 
 from svr_async.adapters import PairResult, get_adapter
 from svr_async.core.pair import PreferencePair
-from svr_async.evaluation.run import evaluate
 from svr_async.evaluation.settings import EvalSettings
 
 DRAWS = 200
@@ -53,7 +53,7 @@ RB_WEIGHTS = {
 
 
 def rewardbench_reference(margins: Mapping[str, list[float | None]], credit: float) -> dict[str, float]:
-    """Return section scores and their mean from the margins by subset: 1 for a win, `credit` for a tie or none."""
+    """Return section scores and their mean from margins by subset: 1 for a win, `credit` for a tie or no verdict."""
     sections = {}
     for section, weights in RB_WEIGHTS.items():
         above = below = 0.0

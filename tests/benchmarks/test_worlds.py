@@ -58,7 +58,7 @@ def test_a_draw_is_trained_on_and_decided_in_every_way(family: ModuleType, plan:
 
 
 def test_a_second_run_trains_nothing_and_prints_the_table(plan: Any, row: Any) -> None:
-    """The command reads back what is there, changed by hand or not, and shows it as SIMULATED, by property."""
+    """The command reads back the results, changed by hand or not, and shows them as SIMULATED, by property."""
     kept = plan.path(DRAW).read_bytes()
     plan.path(DRAW).write_text(json.dumps({**row, "svr": 0.875, "direct": 0.5, "truth": 1.0}))
     command = [sys.executable, str(SCRIPTS / "family.py"), "run", "--draws", str(DRAW), *SIZES, "--out", str(plan.out)]

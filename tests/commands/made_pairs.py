@@ -63,7 +63,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def last_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what was said on stderr, which must be one line and no traceback."""
+    """Return stderr, which must be one line and no traceback."""
     said = capsys.readouterr().err.strip()
     assert "Traceback" not in said
     assert len(said.splitlines()) == 1, said

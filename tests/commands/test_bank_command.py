@@ -100,7 +100,7 @@ def test_diff_of_two_banks(folder: Path, tmp_path: Path) -> None:
 
 
 def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: Path) -> None:
-    """Into a folder of its own or over the bank, which is then kept next to it; the changes are a table or JSON."""
+    """Into a new folder or over the bank, whose old state is kept next to it; the changes are a table or JSON."""
     first, second = (entry.id for entry in made().rubrics[:2])
     why = ("--by", "Ana", "--reason", "rewards length")
     out = call("edit", folder, "--disable", first[:8], "--weight", second, 0.5, *why, "--out", tmp_path / "new")
@@ -131,7 +131,7 @@ def test_edit_writes_another_bank_and_lists_what_it_did(folder: Path, tmp_path: 
 def test_an_edit_that_cannot_be_made_is_one_line(
     args: tuple[str, ...], words: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 2 and what is wrong; nothing is written."""
+    """Exit 2 and the mistake in words; nothing is written."""
     monkeypatch.chdir(folder.parent)
     assert fail("edit", "bank", *args, "--by", "Ana", "--reason", "why") == 2
     line = capsys.readouterr().err

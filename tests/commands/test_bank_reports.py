@@ -67,8 +67,8 @@ def test_a_training_leaves_history_and_page_and_warns_of_a_small_dev_split(
     assert "The structure that was chosen" in page
     write_made(folder / "new.jsonl", 60)
     for name, seen in (("made", True), ("new", False)):
-        told = ("--bank", "out/bank", *RULES, "--limit", "5", "--out", f"run-{name}", "-q")
-        assert svr_here("eval", "pairs", "--data", f"{name}.jsonl", *told) == 0
+        printed = ("--bank", "out/bank", *RULES, "--limit", "5", "--out", f"run-{name}", "-q")
+        assert svr_here("eval", "pairs", "--data", f"{name}.jsonl", *printed) == 0
         assert ("the bank was trained on these very pairs" in capsys.readouterr().out) is seen
 
 

@@ -20,7 +20,7 @@ EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--aud
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """Return a cache of three replies and a damaged row, beside the working folder of `cli`."""
+    """Return a cache of three replies and a damaged row, next to the working folder of `cli`."""
     cache = Cache.open(tmp_path / "cache")
 
     async def fill() -> None:
@@ -61,7 +61,7 @@ def test_a_missing_cache_is_exit_two_and_is_not_created(cli: Cli, command: tuple
     ],
 )
 def test_clear_asks_first(cli: Cli, filled: Path, options: tuple[str, ...], expected: int, says: str) -> None:
-    """Without a terminal --yes is needed; what is not named stays."""
+    """Without a terminal --yes is needed; other replies stay."""
     code, out, err = cli("cache", "clear", *options, "--cache", "cache")
     assert (code, says in out + err) == (expected, True), out + err
     assert len(list(Cache.open(filled).rows())) == (0 if options == ("--yes",) else 4)

@@ -28,7 +28,7 @@ def keys_of(name: str) -> list[str]:
 
 
 def test_every_command_has_a_row() -> None:
-    """No command is left out, and none is made up."""
+    """The page names every command and no other."""
     assert {f"svr {name}" for name in ROWS} == set(ALL)
 
 

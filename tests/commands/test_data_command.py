@@ -31,7 +31,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Put the table on standard input; what was read of it is forgotten afterwards."""
+    """Put the table on standard input, for this test alone."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TABLE)))
     tables._standard_input.cache_clear()
     yield
@@ -41,12 +41,12 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_file_is_checked_as_a_run_would_read_it(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`svr data check` says how labels are read, how many rows are pairs, and shows one."""
     assert svr("data", "check", "votes.csv", "--row", "2") == 0
-    told = capsys.readouterr().out
-    assert "winner: 1 = answer_1 is better, 2 = answer_2 is better (2 ×2, 1 ×1, tie ×1)" in told
-    assert "1 × tie (the data prefers neither) (left out): votes.csv row 4" in told
-    assert "1 × repeated rows, kept with #2, #3 … after their ids: votes.csv row 3" in told
-    assert "encoding    UTF-8" in told
-    assert "domains     (none): 3" in told
+    printed = capsys.readouterr().out
+    assert "winner: 1 = answer_1 is better, 2 = answer_2 is better (2 ×2, 1 ×1, tie ×1)" in printed
+    assert "1 × tie (the data prefers neither) (left out): votes.csv row 4" in printed
+    assert "1 × repeated rows, kept with #2, #3 … after their ids: votes.csv row 3" in printed
+    assert "encoding    UTF-8" in printed
+    assert "domains     (none): 3" in printed
     table.write_bytes(TABLE + b"Ha?;yes\nHe?;;no;1\n" * 2)
     assert svr("data", "check", "votes.csv") == 2
     found = capsys.readouterr()
@@ -70,10 +70,10 @@ def test_standard_input_is_read_like_a_file(table: Path, piped: None, capsys: py
 
 
 def test_the_line_of_the_accuracy_counts_what_was_left_out(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ties, other rows and repeated ones stand beside the accuracy: on the screen, in the report, in metrics.json."""
+    """Ties, other rows and repeated ones stand next to the accuracy: on the screen, in the report, in metrics.json."""
     assert svr("eval", "pairs", "--data", "votes.csv", "--method", "first", "-q", "--out", "run") == 0
-    told = capsys.readouterr().out
-    assert "left out: 1 tie; kept: 1 row repeated" in told
+    printed = capsys.readouterr().out
+    assert "left out: 1 tie; kept: 1 row repeated" in printed
     assert "left out: 1 tie; kept: 1 row repeated" in Path("run/report.html").read_text()
     assert orjson.loads(Path("run/metrics.json").read_bytes())["left_out"] == {"ties": 1, "repeated": 1}
     data = orjson.loads(Path("run/manifest.json").read_bytes())["data"]
@@ -81,7 +81,7 @@ def test_the_line_of_the_accuracy_counts_what_was_left_out(table: Path, capsys: 
 
 
 def test_flags_decide_what_a_run_and_a_training_read(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--columns and --label-map reach an evaluation, and a line that refuses names the flag that mends it."""
+    """--columns and --label-map reach an evaluation, and an error names the flag that helps."""
     table.write_bytes(b"q,x,y,who\nHi?,yes,no,1\nHo?,yes,no,1\n")
     columns = "prompt=q,response_a=x,response_b=y,label=who"
     args = (
@@ -144,9 +144,9 @@ def test_overlap_with_benchmarks_is_counted_with_and_without_ties(
     ]  # fmt: skip
     assert [pair.prompt[0].content for pair in get_adapter("pairs").load(Path("clean.jsonl")).pairs] == ["Clean?"]
     assert svr(*given) == 0
-    told = capsys.readouterr().out
-    assert "3 of 5" in told
-    assert "1 pairs are clean; 2 overlap, 2 ties are dropped" in told
+    printed = capsys.readouterr().out
+    assert "3 of 5" in printed
+    assert "1 pairs are clean; 2 overlap, 2 ties are dropped" in printed
     assert svr(*given[:4], "pairs") == 2
     assert "--against pairs names no file" in capsys.readouterr().err
     kept = Path("train.jsonl").read_bytes()

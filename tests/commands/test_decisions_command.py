@@ -13,8 +13,8 @@ from rig import read_lines, run_metrics, serving, svr_here, write_bank, write_be
 
 from svr_async.judges.limits import JudgeLimits
 from svr_async.simulation.server import SimServer
-from svr_async.training.running.run import TrainingListener, open_session, open_training_judge
-from svr_async.training.running.settings import TrainSettings, load_data
+from svr_async.training.running.settings import TrainingListener, TrainSettings, load_data
+from svr_async.training.running.train import open_session, open_training_judge
 from svr_async.training.store.files import load_store
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)

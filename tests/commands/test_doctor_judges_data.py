@@ -1,4 +1,4 @@
-"""`svr doctor`, `svr judges` and `svr data`: what is there, what is wrong, and the cure."""
+"""`svr doctor`, `svr judges` and `svr data`: findings, mistakes and cures."""
 
 from __future__ import annotations
 

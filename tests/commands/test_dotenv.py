@@ -25,7 +25,7 @@ PATH=/evil
 
 
 def test_lines_are_read_as_people_write_them() -> None:
-    """With and without export, quotes and comments; what is no variable is left out."""
+    """With and without export, quotes and comments; other lines are left out."""
     found = dict(read_dotenv(TEXT))
     assert found["OPENAI_API_KEY"] == "sk-plain-1"
     assert found["GROQ_API_KEY"] == "gsk # not a comment"
@@ -35,7 +35,7 @@ def test_lines_are_read_as_people_write_them() -> None:
 
 
 def test_the_environment_goes_over_the_file(tmp_path: Path) -> None:
-    """What is set stays, and so does what decides which programs run; a missing or binary file sets nothing."""
+    """Set variables stay, as do those that decide which programs run; a missing or binary file sets nothing."""
     (tmp_path / ".env").write_text(TEXT)
     environment = {"OPENAI_API_KEY": "sk-own-1", "PATH": "/bin"}
     load_dotenv(tmp_path / ".env", environment)

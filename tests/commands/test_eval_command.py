@@ -146,7 +146,7 @@ def test_limits_and_domains_choose_pairs(evaluate: Eval) -> None:
 
 
 def test_a_dry_run_prices_and_sends_nothing(evaluate: Eval, sim: SimServer, capsys: pytest.CaptureFixture[str]) -> None:
-    """Calls, tokens and dollars without a call or a run folder; what is paid for is not counted."""
+    """Calls, tokens and dollars without a call or a run folder; paid replies are not counted."""
     name_judge(Path.cwd(), sim.base_url, price=[1.0, 0.5, 4.0])
     calls = sim.stats()["calls"]
     assert evaluate("--dry-run", "--json", "--audit", "0") == 0
@@ -167,7 +167,7 @@ def test_a_dry_run_prices_and_sends_nothing(evaluate: Eval, sim: SimServer, caps
 def test_flags_come_from_variables_and_files_too(
     evaluate: Eval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SVR_EVAL_… stands in for a flag, --config for many, spelled as on the command line; what is typed wins."""
+    """SVR_EVAL_… stands in for a flag, --config for many, spelled as on the command line; typed flags win."""
     (tmp_path / "my.toml").write_text(
         'method = "longest"\nlimit = 7\nseed = 7\ntimeout = 30\ngive-up-after = 60\ndomain = "CODE"\njson = false\n'
     )
@@ -219,7 +219,7 @@ def test_unscored_pairs_are_named_and_can_be_accepted_or_asked_again(
 def test_pairs_without_a_right_answer_are_judged_and_not_scored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run over such pairs only has no accuracy and is no failure."""
+    """A run over such pairs alone has no accuracy and does not fail."""
     monkeypatch.chdir(tmp_path)
     rows = [
         {"id": f"{name}:1", "prompt": "Name a colour.", "chosen": chosen, "rejected": ["a dog", "a cat"],
@@ -258,7 +258,7 @@ def test_texts_of_data_and_endpoint_cannot_steer_the_summary(
 
 
 def test_a_terminal_gets_a_progress_display_that_leaves_nothing_behind(tmp_path: Path) -> None:
-    """On a terminal a bar is drawn while the run goes on; what an endpoint says in it is shown as text."""
+    """On a terminal a bar is drawn during the run; an endpoint's message in it is shown as text."""
     screen, terminal = pty.openpty()
     write_bench(tmp_path / "bench.jsonl", 30)
     with serving(SimConfig(latency_ms=150.0, fault_rate=0.3, faults=("500", "cut"))) as slow:
@@ -278,7 +278,7 @@ def test_a_terminal_gets_a_progress_display_that_leaves_nothing_behind(tmp_path:
 
 
 def _screen(screen: int) -> Iterator[bytes]:
-    """Yield what is written to a terminal until its last writer is gone."""
+    """Yield the output of a terminal until its last writer is gone."""
     with contextlib.suppress(OSError):  # Linux says so by EIO
         while piece := os.read(screen, 65536):
             yield piece

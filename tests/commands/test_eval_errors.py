@@ -76,7 +76,7 @@ ASK = (*BENCH, "--judge", "sim")
     ],
 )  # fmt: skip
 def test_wrong_flags_are_exit_two_before_anything_happens(fail: Eval, args: tuple[str, ...], says: str) -> None:
-    """What was typed, what is wrong with it and how to mend it; no run folder, no cache, no call."""
+    """The typed value, its mistake and the cure; no run folder, no cache, no call."""
     code, line = fail(*args)
     assert (code, says in line) == (2, True), line
     assert "secret" not in line
@@ -90,7 +90,6 @@ def test_wrong_flags_are_exit_two_before_anything_happens(fail: Eval, args: tupl
         ("methd = 'first'", "unknown key 'methd' — did you mean method?"), ("zzz = 1", "unknown key 'zzz'"),
         ("[a", "not valid TOML"), ("limit = [", "not valid TOML"), ("audit = 7", "audit"),
         ("method = 'best'", "best"), ("config = 'x'", "unknown key 'config'"), ("timeout = 'soon'", "soon"),
-        ("no-resume = true", "unknown key 'no-resume'"),
     ],
 )  # fmt: skip
 def test_a_wrong_config_is_named(fail: Eval, tmp_path: Path, text: str, says: str) -> None:
@@ -135,8 +134,6 @@ def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:
     code, line = fail(*ASK, "--retry-errors")
     assert (code, "holds another run" in line, "--out" in line) == (2, True, True)
     assert {path.name: path.read_bytes() for path in Path("run").iterdir()} == before
-    code, line = fail(*BENCH, "--method", "first", "--no-resume")
-    assert (code, "--no-resume" in line) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +146,7 @@ def test_the_folder_of_another_run_is_left_alone(fail: Eval) -> None:
 def test_what_the_endpoint_refuses_ends_the_run_with_exit_four(
     fail: Eval, tmp_path: Path, config: SimConfig, code: int, says: str
 ) -> None:
-    """Wrong key or no credit: stopped at once with the cure; what was paid is kept and not paid again."""
+    """Wrong key or no credit: stopped at once with the cure; paid replies are kept and not paid again."""
     with serving(config) as refusing:
         name_judge(tmp_path, refusing.base_url)
         found, line = fail(*ASK, "--concurrency", "2", "--audit", "0")
@@ -194,6 +191,6 @@ def test_every_command_names_the_variable_of_a_refused_key(
         for value, says in (("", "set $MY_KEY to its key"), ("sk-wrong", "check the key in $MY_KEY: it is set")):
             monkeypatch.setenv("MY_KEY", value)
             assert run(group, "svr", [*command, "--judge", "sim"]) == 4
-            told = capsys.readouterr()
-            line = next(line for line in (told.out + told.err).splitlines() if "HTTP 401" in line)
+            printed = capsys.readouterr()
+            line = next(line for line in (printed.out + printed.err).splitlines() if "HTTP 401" in line)
             assert says in line

@@ -50,7 +50,9 @@ def test_both_texts_are_kept_and_it_is_another_method(evaluate: Eval, tmp_path: 
         (row["id"], row["text"], row["weight"], None) for row in rows
     ]
     assert (run_metrics()["method"], run_metrics("plain")["method"]) == ("svr+rephrase", "svr")
-    told = [orjson.loads(Path(name, "manifest.json").read_bytes())["config"]["rephrase"] for name in ("run", "plain")]
-    assert told == [True, False]
+    recorded = [
+        orjson.loads(Path(name, "manifest.json").read_bytes())["config"]["rephrase"] for name in ("run", "plain")
+    ]
+    assert recorded == [True, False]
     assert Run.load(tmp_path / "run").items[0].rubrics[0].rephrased
     assert not [note for note in run_metrics()["notes"] if "kept their original text" in note]

@@ -98,7 +98,7 @@ def test_calls_are_those_that_the_run_recorded(judged: SimServer, capsys: pytest
 def test_a_call_that_failed_is_shown_with_its_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no reply of it, but why, and what was asked."""
+    """Without a reply, the reason and the request are shown."""
     monkeypatch.chdir(tmp_path)
     write_bench(tmp_path / "bench.jsonl", 1)
     with serving(SimConfig(fault_rate=1.0, faults=("too-long",))) as sim:
@@ -128,8 +128,8 @@ def test_keys_and_controls_never_reach_the_terminal(
     assert shown(capsys, "odd", item.id)
     for form in ((), ("--json",)):
         assert svr_here("explain", "odd", item.id, "--calls", *form) == 0
-        told = capsys.readouterr().out
-        assert KEY not in told
-        assert "[key]" in told
-        assert "\x1b" not in told
-        assert "\nreply\nA forged one." not in told
+        printed = capsys.readouterr().out
+        assert KEY not in printed
+        assert "[key]" in printed
+        assert "\x1b" not in printed
+        assert "\nreply\nA forged one." not in printed

@@ -45,8 +45,8 @@ def asked(*more: str, a: str = WORDY, b: str = "Blue.") -> tuple[str, ...]:
     return ("--bank", "bank", "--judge", "rules", "--prompt", "Name a colour.", "--a", a, "--b", b, *more)
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """Return what was printed as JSON."""
+def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return the printed JSON."""
     found: dict[str, Any] = orjson.loads(capsys.readouterr().out)
     return found
 
@@ -69,7 +69,7 @@ def test_the_decision_is_told_in_words_with_signed_contributions(
 def test_json_adds_up_and_is_what_the_library_says(bank: RubricBank, capsys: pytest.CaptureFixture[str]) -> None:
     """The rows sum to the margin, and `score_pair` gives the same one."""
     assert explain(*asked("--json")) == 0
-    found = told(capsys)
+    found = printed(capsys)
     verdict = score_pair("Name a colour.", WORDY, "Blue.", bank=bank, engine="rules")
     assert found["item"]["margin"] == pytest.approx(verdict.margin)
     assert sum(row["contribution"] for row in found["item"]["rubrics"]) == pytest.approx(verdict.margin)
@@ -80,11 +80,11 @@ def test_json_adds_up_and_is_what_the_library_says(bank: RubricBank, capsys: pyt
 def test_without_a_bank_the_general_checks_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`svr explain --judge rules` needs none, says what it used, and decides as the rules judge alone does."""
+    """`svr explain --judge rules` needs no model, names its judge, and decides as the rules judge alone."""
     monkeypatch.chdir(tmp_path)
     given = asked()[2:]
     assert explain(*given, "--json") == 0
-    found = told(capsys)
+    found = printed(capsys)
     assert found["judged_by"] == "general checks · rules (offline checks, no model)"
     alone = score_pair("Name a colour.", WORDY, "Blue.", engine="rules")
     assert found["item"]["margin"] == pytest.approx(alone.margin)
@@ -104,7 +104,7 @@ def test_an_endpoint_judges_and_the_cache_answers_again(
     (tmp_path / "prompt.txt").write_text(pair.prompt[0].content, "utf-8")
     args = ("--bank", "bank", "--prompt", "@prompt.txt", "--a", pair.chosen, "--b", pair.rejected, "--judge", "sim")
     assert explain(*args, "--json") == 0
-    plain, calls = told(capsys), sim.stats()["calls"]
+    plain, calls = printed(capsys), sim.stats()["calls"]
     assert plain["judged_by"] == "planted · sim (SIMULATED endpoint)"
     assert explain(*args, "--json") == 0
     assert sim.stats()["calls"] == calls
@@ -113,7 +113,7 @@ def test_an_endpoint_judges_and_the_cache_answers_again(
 def test_no_verdict_ends_with_three(
     bank: RubricBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A reply that cannot be used is shown as such and is no success."""
+    """An unusable reply is shown as such and does not count as a success."""
     with serving() as server:
         name_judge(tmp_path, server.base_url, context_tokens=1)
         assert explain(*asked("--judge", "sim")) == 3

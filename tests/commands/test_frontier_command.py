@@ -104,6 +104,6 @@ def test_runs_that_do_not_belong_together_are_refused(
     assert svr_here(*plain, "--method", "longest", "--out", "longest") == 0
     capsys.readouterr()
     assert svr_here("report", *args, "--frontier") == 2
-    told = capsys.readouterr().err
-    assert says in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert says in printed
+    assert printed.count("\n") == 1

@@ -96,6 +96,6 @@ def test_a_reported_cost_makes_a_budget_work(cli: Cli, tmp_path: Path, sim: SimS
 @pytest.mark.skipif(not LITELLM, reason="LiteLLM's proxy is not installed: set SVR_LITELLM to its program")
 @pytest.mark.timeout(180)
 def test_a_budget_works_behind_the_real_proxy(cli: Cli, tmp_path: Path, sim: SimServer) -> None:
-    """LiteLLM reports the cost of each call, by the price of its own configuration."""
+    """LiteLLM reports the cost of each call, by the price in its configuration."""
     with litellm(sim.base_url, tmp_path) as address:
         check_budget(cli, tmp_path, address, usd=3.0)

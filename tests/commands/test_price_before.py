@@ -15,7 +15,7 @@ from svr_async.simulation.catalogue import CRITERIA
 from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
-Ask = Callable[..., tuple[int, Any, str]]  # what is printed is read, where the command did what it should
+Ask = Callable[..., tuple[int, Any, str]]  # printed output, as read
 PRICE = ("--price", "0.15/0.6")
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "self-rubric", "-q")
 
@@ -41,23 +41,23 @@ def near(value: float, real: float, share: float) -> bool:
 def test_an_evaluation_costs_what_was_said(ask: Ask) -> None:
     """The calls of `svr eval --dry-run` are those that are sent, its dollars within 20 % once some are answered."""
     assert ask(*EVAL, *PRICE, "--limit", "10", "--out", "some")[0] == 0
-    _, told, _ = ask(*EVAL, *PRICE, "--dry-run")
+    _, printed, _ = ask(*EVAL, *PRICE, "--dry-run")
     _, paid, _ = ask(*EVAL, *PRICE, "--out", "all")
-    assert told["calls"] == paid["calls"]["sent"] > 50
-    assert told["sampled_answers"] == told["cache_hits"] > 0
-    assert near(told["usd"], paid["paid_usd"], 0.2)
+    assert printed["calls"] == paid["calls"]["sent"] > 50
+    assert printed["sampled_answers"] == printed["cache_hits"] > 0
+    assert near(printed["usd"], paid["paid_usd"], 0.2)
 
 
 @pytest.mark.parametrize("method", ["direct", "self-rubric", "oracle", "pointwise"])
 def test_dollars_are_near_before_any_call(ask: Ask, tmp_path: Path, method: str) -> None:
-    """With an empty cache, by what is assumed alone, an evaluation's dollars are within 25 % and its calls exact."""
+    """With an empty cache, from assumptions alone, an evaluation's dollars are within 25 % and its calls exact."""
     (tmp_path / "rubrics.txt").write_text("".join(f"{entry.rubric}\n" for entry in CRITERIA[:5]))
     rubrics = ("--rubrics", "rubrics.txt") if method == "pointwise" else ()
     command = (*EVAL[:7], method, *rubrics, *PRICE, "--limit", "20")
-    _, told, _ = ask(*command, "--dry-run")
+    _, printed, _ = ask(*command, "--dry-run")
     _, paid, _ = ask(*command, "--out", "run", "-q")
-    assert (told["sampled_answers"], told["calls"]) == (0, paid["calls"]["sent"])
-    assert near(told["usd"], paid["paid_usd"], 0.25)
+    assert (printed["sampled_answers"], printed["calls"]) == (0, paid["calls"]["sent"])
+    assert near(printed["usd"], paid["paid_usd"], 0.25)
 
 
 @pytest.mark.timeout(PATIENCE_S)
@@ -65,16 +65,16 @@ def test_a_training_costs_what_was_said(ask: Ask, trained: Path, tmp_path: Path)
     """Calls of a dry run are within 15 % of those sent, dollars within 20 %, before any call and after some."""
     real = orjson.loads((trained / "printed.json").read_bytes())
     write_planted(tmp_path / "pairs.jsonl")
-    _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
-    assert near(told["calls"], real["calls"]["sent"], 0.15)
-    assert near(told["usd"], real["paid_usd"], 0.2)
+    _, printed, _ = ask(*TRAIN, *PRICE, "--dry-run")
+    assert near(printed["calls"], real["calls"]["sent"], 0.15)
+    assert near(printed["usd"], real["paid_usd"], 0.2)
     assert ask("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")[0] == 0
-    _, told, _ = ask(*TRAIN, *PRICE, "--dry-run")
-    assert told["sampled_answers"] > 10
-    known = told["cache_hits"] / real["calls"]["sent"] * real["paid_usd"]
-    assert near(told["usd"] + known, real["paid_usd"], 0.2)
+    _, printed, _ = ask(*TRAIN, *PRICE, "--dry-run")
+    assert printed["sampled_answers"] > 10
+    known = printed["cache_hits"] / real["calls"]["sent"] * real["paid_usd"]
+    assert near(printed["usd"] + known, real["paid_usd"], 0.2)
     assert not (tmp_path / "out").exists()
-    assert told["assumed"]["support"] == 0.3
+    assert printed["assumed"]["support"] == 0.3
 
 
 def test_induction_is_counted_exactly(ask: Ask, tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_induction_is_counted_exactly(ask: Ask, tmp_path: Path) -> None:
     """
     write_planted(tmp_path / "pairs.jsonl")
     command = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "c.jsonl", "-q")
-    _, told, _ = ask(*command, "--dry-run")
+    _, printed, _ = ask(*command, "--dry-run")
     assert not (tmp_path / "c.jsonl").exists()
     _, done, _ = ask(*command)
     asked = {stage: sum(counts.values()) for stage, counts in done["outcomes"].items()}
-    assert asked["induce"] < told["calls"] <= sum(asked.values())
-    assert told["usd"] is None
+    assert asked["induce"] < printed["calls"] <= sum(asked.values())
+    assert printed["usd"] is None

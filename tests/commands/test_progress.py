@@ -45,7 +45,7 @@ def train(shown: TrainScreen) -> None:
 
 
 def test_a_terminal_keeps_the_log_and_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar is drawn and removed; texts are no markup; the cursor comes back after an error too."""
+    """The bar is drawn and removed; texts are not markup; the cursor comes back after an error too."""
     terminal = on_a_terminal(monkeypatch)
     monkeypatch.setattr(progress, "REFRESH_EVERY_S", 0.0)
 
@@ -91,7 +91,7 @@ LOST = endpoint(name="http://b:8000/v1", state="down", wait_s=4.0)
         ({}, "12 in flight"),
         ({"usd": 0.42, "cache_hits": 30, "retries": 2}, "12 in flight, $0.42, 30 from cache, 2 retries"),
         ({"waiting": 5}, "12/64 in flight"),
-        ({"latency": Spread(p50=1.23, p90=2.0, p99=3.0)}, "12 in flight, 1.2 s a call"),
+        ({"latency": Spread(p50=1.23, p90=2.0, p99=3.0)}, "12 in flight, 1.2\u00a0s a call"),
         ({"endpoints": (endpoint(state="rate limited", wait_s=30.0),)}, "12 in flight, rate limited 30 s"),
         ({"endpoints": (endpoint(state="rate limited", wait_s=0.2),)}, "12 in flight"),
         ({"endpoints": (endpoint(state="paced", wait_s=9.0),)}, "12 in flight"),

@@ -35,7 +35,7 @@ def sim(cli: Cli, tmp_path: Path) -> Iterator[SimServer]:
 
 
 def judge_shards(cli: Cli, flags: tuple[str, ...], count: int) -> list[str]:
-    """Judge each shard with a cache of its own; return the folders."""
+    """Judge each shard with a separate cache; return the folders."""
     for number in range(1, count + 1):
         code, _, err = cli(
             *EVAL, *flags, "--shard", f"{number}/{count}", "--cache", f"m{number}", "--out", f"s{number}"
@@ -49,7 +49,7 @@ def calls(sim: SimServer) -> list[int]:
     return [*sim.paid().values()]
 
 
-def told(folder: str) -> dict[str, object]:
+def metrics_of(folder: str) -> dict[str, object]:
     """Return the metrics of a run but for how long it took."""
     return {name: value for name, value in run_metrics(folder).items() if name != "wall_s"}
 
@@ -74,7 +74,7 @@ def test_merged_shards_are_the_run_in_one_piece(cli: Cli, sim: SimServer, flags:
         ours, theirs = Path("merged", name), Path("run", name)
         assert ours.exists() == theirs.exists(), name
         assert not ours.exists() or ours.read_bytes() == theirs.read_bytes(), name
-    merged, whole = told("merged"), told("run")
+    merged, whole = metrics_of("merged"), metrics_of("run")
     for name in ("cost_usd", "paid_usd"):  # each shard rounds to a millionth of a dollar
         assert merged.pop(name) == pytest.approx(whole.pop(name), abs=4e-6)
     assert merged == whole
@@ -119,7 +119,7 @@ def test_what_is_no_whole_set_of_shards_is_refused_in_a_line(cli: Cli, sim: SimS
 
 
 def test_a_folder_is_of_one_shard(cli: Cli, sim: SimServer) -> None:
-    """Another shard, or the whole run, does not go over a shard; the same one goes on in it. None is empty."""
+    """Another shard, or the whole run, does not overwrite a shard; the same one resumes it. No shard is empty."""
     flags = ("--judge", "sim", "--method", "direct", "--out", "here")
     assert cli(*EVAL, *flags, "--shard", "1/2")[0] == 0
     paid = len(calls(sim))
@@ -133,7 +133,7 @@ def test_a_folder_is_of_one_shard(cli: Cli, sim: SimServer) -> None:
 
 
 def test_caps_are_divided_among_shards(cli: Cli, sim: SimServer) -> None:
-    """What is named is of the whole run: three machines together send no more than --max-calls says."""
+    """Limits are of the whole run: three machines together send no more than --max-calls."""
     flags = ("--judge", "sim", "--method", "direct", "--audit", "0", "--max-calls", "10")
     for number in (1, 2, 3):
         assert cli(*EVAL, *flags, "--shard", f"{number}/3", "--cache", f"m{number}", "--out", f"s{number}")[0] == 4

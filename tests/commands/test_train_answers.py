@@ -1,4 +1,4 @@
-"""Questions of a training that get no answer: said, counted, asked again when told so; exit 3."""
+"""Questions of a training without an answer: printed, counted, asked again on request; exit 3."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from rig import RULES, name_judge, read_lines, svr_here, write_bench
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import InferenceSettings, RubricBank
 from svr_async.simulation.server import SimServer
-from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.fits import FitLog
+from svr_async.training.rounds.algorithm import FitLog, run_rounds
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run
 
@@ -238,7 +237,7 @@ def test_a_split_keeps_each_prompt_on_one_side(folder: Path, capsys: pytest.Capt
 
 @pytest.fixture
 def bank(folder: Path) -> dict[str, bytes]:
-    """Put a file with the name of a bank's where a command would write one; return what is there."""
+    """Put a file named as a bank's where a command would write one; return the folder's content."""
     (folder / "out" / "bank").mkdir(parents=True)
     (folder / "out" / "bank" / "bank.json").write_text("{}")
     return files_of(folder / "out")

@@ -1,4 +1,4 @@
-"""Mistakes that users make: each ends in one line that says what to do, or does what was meant."""
+"""Mistakes that users make: each ends in one line that says what to do, or does as meant."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_folder_without_a_run_is_used_and_another_run_is_told_apart(cli: Cli) 
 
 
 def test_a_stopped_run_says_how_far_it_is(cli: Cli, sim: SimServer) -> None:
-    """A partial run has no official score and says what to do; the next one says what is judged already."""
+    """A partial run has no official score and says what to do; the next one names the pairs judged already."""
     write_bench(Path("bench.jsonl"), 12)
     name_judge(Path(), sim.base_url)
     words = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--out", "run", "--audit", "0")
@@ -211,7 +211,7 @@ def test_a_training_says_its_round_its_plan_and_once_that_pairs_are_few(cli: Cli
     assert code == 0
     assert err.splitlines()[0].startswith("plan: 2 rounds, about ")
     assert "round 1 of 2: " in err
-    assert err.count("held-out pairs, 100 needed") == 1
+    assert err.count("1 held-out pair, 100 needed") == 1
     assert "next        svr eval OTHER_PAIRS --judge … --bank out/bank" in out
 
 

@@ -43,7 +43,7 @@ def packed_in(page: str) -> dict[str, Any]:
 
 
 def test_explain_shows_the_texts_of_the_runs_own_data(capsys: pytest.CaptureFixture[str], judged: Path) -> None:
-    """Without --data, as long as the file is still what was judged."""
+    """Without --data, as long as the judged file is unchanged."""
     row = orjson.loads((judged / "bench.jsonl").read_bytes().splitlines()[0])
     item = Run.load("ba").items[0].id
     assert svr_here("explain", "ba", item) == 0

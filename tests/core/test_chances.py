@@ -1,4 +1,4 @@
-"""What is expected of a judge's probabilities: Δ in [−1.25, 1.25], and the paper's Δ where they are sure."""
+"""The expected Δ of a judge's probabilities: in [−1.25, 1.25], and the paper's Δ where they are sure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records made of files: what is of another kind than a field is named, and all that a field may be passes."""
+"""Records read from files: a value of the wrong type is named; every allowed value passes."""
 
 from __future__ import annotations
 

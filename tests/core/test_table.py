@@ -46,7 +46,7 @@ def everywhere(text: str) -> Iterator[Part]:
     )
 )
 def test_no_text_becomes_markup(text: str) -> None:
-    """Tags and attributes are ours whatever the texts are; there is no script, no link and no colour of a theme."""
+    """Tags and attributes are ours whatever the texts are; without scripts, links and colours."""
     page = to_html(everywhere(text))
     reader = Reader()
     reader.feed(page)

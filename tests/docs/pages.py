@@ -36,7 +36,7 @@ NEEDED: Mapping[str, Callable[[], object]] = {
     "the package trl": lambda: find_spec("trl"),
     FRESH: lambda: False,  # test_newcomer.py runs these
 }
-OTHERS = ("vLLM and a GPU", "Docker", "an environment of its own")  # no test runs these
+OTHERS = ("vLLM and a GPU", "Docker", "a new environment")  # no test runs these
 FILES = ("toml", "yaml", "json", "text")
 Maker = Callable[[str], Path]
 

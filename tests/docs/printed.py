@@ -132,7 +132,7 @@ def of_command(words: Sequence[str], *, whole: bool) -> tuple[click.Command, lis
 
 
 def of_value(param: click.Parameter, value: object, context: click.Context) -> None:
-    """Have a parameter convert what was given, unless it is a file or a name for something else."""
+    """Have a parameter convert its value, unless it is a file or a placeholder."""
     given = value if isinstance(value, (list, tuple)) else [value]
     known = all(isinstance(one, str) and not NAME.match(one) for one in given)
     if value and known and not isinstance(param.type, FILES):

@@ -1,4 +1,4 @@
-"""Runs sessions printed in the docs: `svr` runs in this process, `svr sim … &` and `svr serve … &` beside it."""
+"""Runs sessions printed in the docs: `svr` runs in this process, `svr sim … &` and `svr serve … &` in threads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command as it is printed, and the output printed below it; "" where none is."""
+    """A command as printed, and the output printed below it, or ""."""
 
     command: str
     output: str

@@ -28,7 +28,7 @@ def label(path: Path) -> str:
 
 
 def prose(path: Path) -> str:
-    """Return a page without its code, in which brackets are no links and `#` no headings."""
+    """Return a page without its code, whose brackets are not links and whose `#` are not headings."""
     text = re.sub(r"^( *)```.*?^\1```", "", path.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`([^`\n]+)`", lambda code: re.sub(r"[\[\](]", "", code[1]), text)
 

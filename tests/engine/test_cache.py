@@ -85,7 +85,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 def test_a_reply_is_handed_over_after_its_commit(tmp_path: Path) -> None:
-    """A process killed right after a reply was stored has lost none that it had reported."""
+    """A process killed right after storing a reply loses no reply that it had reported."""
     done = subprocess.run(
         [sys.executable, "-c", PUT_AND_DIE, str(tmp_path / "cache")], capture_output=True, check=False
     )
@@ -162,7 +162,7 @@ def test_a_packed_row_survives_and_a_changed_one_does_not() -> None:
 
 @pytest.mark.parametrize("name", ["replies.jsonl", "replies.jsonl.gz"])
 def test_replies_travel_as_a_file(tmp_path: Path, name: str) -> None:
-    """Equal caches give equal files; an import adds what is missing and keeps what is there."""
+    """Equal caches give equal files; an import adds missing replies and keeps present ones."""
     filled(tmp_path / "one", range(20))
     filled(tmp_path / "two", range(5))
     assert export_cache(tmp_path / "one", tmp_path / name) == (20, 0)

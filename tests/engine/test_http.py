@@ -239,7 +239,7 @@ async def test_a_proxy_that_refuses_ends_the_run(cache_folder: Path, monkeypatch
 def test_the_proxy_of_an_endpoint(
     url: str, variables: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the scheme of the address; none for hosts in NO_PROXY or on this machine."""
+    """By the scheme of the address; hosts in NO_PROXY or on this machine need no proxy."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert proxy_for(url) == expected

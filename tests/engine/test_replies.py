@@ -184,7 +184,7 @@ def test_every_shape_of_a_message_is_read(message: dict[str, Any], text: str, re
 
 
 def test_a_verdict_among_thoughts_does_not_count(tmp_path: Path) -> None:
-    """A live or recorded reply with a verdict in its thoughts only has none; one after the thoughts counts."""
+    """In a live or recorded reply, a verdict within thoughts does not count; one after them does."""
     shown = present(pairs(1)[0], Order.AB)
     texts = iter(["<think>[[B]]", "<think>[[B]]</think> [[A]]"])
 

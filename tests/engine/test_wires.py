@@ -1,4 +1,4 @@
-"""Wires of other providers: what is sent, what is read, how errors and limits are understood."""
+"""Wires of other providers: requests, replies, errors and limits."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_tokens_and_refusals_of_decisions_are_counted() -> None:
 
 @pytest.mark.parametrize("logprob", [None, True, "-0.1", [-0.1], {}, 5.0, 1e308])
 def test_an_invalid_log_probability_counts_as_missing(logprob: Any) -> None:
-    """Without a value for Yes or No there is no probability; other words do not matter."""
+    """Without a value for Yes or No the probability is missing; other words do not matter."""
     value = token(("Yes", 0.5), ("No", 0.3), ("Maybe", 0.2))
     tops = value["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
     for place, left in ((2, {"q1": pytest.approx(0.625)}), (0, {})):

@@ -49,8 +49,9 @@ def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
     assert (worst.id, worst.flips) == (name, 1.0)
     assert {(one.flips, one.shift) for one in others} == {(0.0, 0.0)}
     assert shift.margin_shift is not None
-    assert shift.margin_shift_ci95 is not None
-    assert shift.margin_shift == pytest.approx(0.62 * worst.shift * sum(map(_told, items)) / _scored(items), rel=1e-6)
+    assert shift.margin_shift == pytest.approx(
+        0.62 * worst.shift * sum(map(_by_rubrics, items)) / _scored(items), rel=1e-6
+    )
     assert any(line.startswith("judge: later, the baseline has gpt-oss-120b") for line in found.differs)
     for width, intervals in ((120, 1), (80, 0)):
         tables = list(drift_tables(found, width))
@@ -58,7 +59,7 @@ def test_the_rubric_that_a_judge_turned_round_is_found(tmp_path: Path) -> None:
         assert all(len(row) == len(table.heads) for table in tables for row in table.rows)
 
 
-def _told(item: Item) -> bool:
+def _by_rubrics(item: Item) -> bool:
     return bool(item.rubrics)
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rig import name_judge, serving, write_bench
+from rig import evaluate, name_judge, serving, write_bench
 
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import BudgetError, UsageError
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.run import Listener, count_calls, evaluate
+from svr_async.evaluation.run import Listener, count_calls
 from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import prepare
@@ -24,7 +24,7 @@ N = 30
 
 
 class Noting(Listener):
-    """Keeps what it hears; stops the run after so many pairs, if it is to."""
+    """Keeps all events; optionally stops the run after a number of pairs."""
 
     def __init__(self, stop_after: int = 0) -> None:
         self.done_pairs: list[Item | int] = []
@@ -69,7 +69,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvalSe
 
 
 def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: EvalSettings) -> None:
-    """The listener has the partial result by then; the same call without the cap goes on to the end."""
+    """The listener has the partial result by then; the same call without the cap completes the run."""
     noting, settings = Noting(), replace(settings, audit=0.0)
     with pytest.raises(BudgetError, match=r"--max-calls 7 is reached.*; 7 of 30 pairs are judged and kept in run"):
         evaluate(replace(settings, limits=JudgeLimits(max_calls=7, concurrency="1")), noting)
@@ -82,7 +82,7 @@ def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: Ev
 
 
 def test_a_program_can_stop_a_run(settings: EvalSettings) -> None:
-    """Its listener is given the shutdown: what was judged is kept, and the result says by which signal."""
+    """Its listener receives the shutdown: judged pairs are kept, and the result names the signal."""
     found = evaluate(replace(settings, limits=JudgeLimits(concurrency="1")), Noting(stop_after=3))
     assert (found.complete, found.signal) == (False, 15)
     assert 3 <= len(found.items) < N
@@ -90,7 +90,7 @@ def test_a_program_can_stop_a_run(settings: EvalSettings) -> None:
 
 
 def test_calls_can_be_counted_first(settings: EvalSettings) -> None:
-    """As many as are sent afterwards; nothing is sent or written for it, and a judge that sends nothing has none."""
+    """It equals the number sent afterwards; counting sends and writes nothing, and is 0 for a judge without calls."""
     plan = count_calls(prepare(settings))
     assert plan is not None
     assert not Path("run").exists()

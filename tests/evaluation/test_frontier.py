@@ -88,7 +88,7 @@ def test_the_best_are_more_accurate_than_every_cheaper_plan(tmp_path: Path) -> N
 
 
 def test_plans_join_different_judges_in_the_same_orders(tmp_path: Path) -> None:
-    """A run in both orders is a point with its flag; it joins no run in one order, and no run of its own judge."""
+    """A run in both orders is a point with its flag; it joins no run in one order, nor one of the same judge."""
     one, both = judged(tmp_path, "small", 0.6), judged(tmp_path, "small", 0.6, 2.0, "both")
     found = frontier_of([one, both, judged(tmp_path, "big", 0.9, 9.0, "both")])
     assert {point.judges for point in found.points if point.kind != "run"} == {("small", "big")}

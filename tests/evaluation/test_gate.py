@@ -22,11 +22,11 @@ from svr_async.reports.sheets import FORMATS
 
 def loaded(folder: Path, lost: int = 0, **changes: Any) -> Run:
     """Write and load a run of 320 pairs that is right on all but every tenth, and on `lost` more."""
-    items = [_told(item, right=n % 10 != 0 and n >= lost) for n, item in enumerate(made_items())]
+    items = [_decided(item, right=n % 10 != 0 and n >= lost) for n, item in enumerate(made_items())]
     return Run.load(write_run(folder, items=items, **changes))
 
 
-def _told(item: Item, *, right: bool) -> Item:
+def _decided(item: Item, *, right: bool) -> Item:
     other = {"A": "B", "B": "A"}[item.gold or "A"]
     return replace(item, outcome="scored", predicted=item.gold if right else other, correct=right)
 
@@ -65,7 +65,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", CHANGES)
 def test_what_must_be_the_same_is_named_where_it_is_not(kind: str, tmp_path: Path) -> None:
-    """Another judge, model, data, prompt or setting is refused in a line of its own, and let through where allowed."""
+    """Another judge, model, data, prompt or setting is refused in a separate line, and let through where allowed."""
     manifest, says = CHANGES[kind]
     seen = {"judge": {**JUDGE, "models_seen": ["a"]}}
     baseline = loaded(tmp_path / "baseline", manifest=seen)
@@ -96,18 +96,18 @@ def test_other_pairs_and_partial_runs_are_refused(baseline: Run, tmp_path: Path)
 
 
 def test_method_and_bank_may_differ(baseline: Run, tmp_path: Path) -> None:
-    """What is tried is no difference; version and lost verdicts are warnings."""
+    """The compared method is not a difference; version and lost verdicts are warnings."""
     manifest = {"config": {"order": "hash", "bank": "new", "top_k": 3}, "svr_version": "9"}
     other = loaded(tmp_path / "other", manifest=manifest, metrics={"n_scored": 318})
     found = gate_runs(other, baseline)
 
     assert found.verdict is Verdict.PASSED
-    told = " | ".join(found.warnings)
+    printed = " | ".join(found.warnings)
     for words in (
         "svr-async 9, the baseline with",
         "wrong: 2 of the run",
     ):
-        assert words in told
+        assert words in printed
 
 
 def test_every_form_tells_verdict_numbers_and_domains(baseline: Run, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_every_form_tells_verdict_numbers_and_domains(baseline: Run, tmp_path: P
     shown = {name: write(found) for name, write in FORMATS.items()}
     assert shown["text"].startswith("FAILED: A loss of more than 2 points is shown: −16.9 points")
     assert "\n! Chat lost: " in shown["text"]
-    assert orjson.loads(shown["json"])["test"]["only_first"] == 54
+    assert orjson.loads(orjson.dumps(found, default=list))["test"]["only_first"] == 54
     lines = shown["github"].splitlines()
     assert lines[0].startswith("::error title=svr gate failed::svr · gpt-oss-120b")
     assert lines[1] == "::warning title=svr gate::100 %25 ::error::boo"

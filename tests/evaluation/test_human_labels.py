@@ -34,7 +34,7 @@ ITEMS = made_items()
 
 
 def said(items: Sequence[Item], right: float, *, labeller: str = "ana", seed: int = 0, picked: str = "") -> list[Label]:
-    """Return the labels of a person who sides with the data so often."""
+    """Return the labels of a person who agrees with the data at this rate."""
     rng = random.Random(seed)
     other = {"A": "B", "B": "A"}
     return [
@@ -60,7 +60,7 @@ def test_the_judge_is_compared_with_what_most_people_said() -> None:
     wrong = [item for item in scored if item.correct is False and item.margin]
     assert set(found.conflicts) == {item.id for item in wrong}
     assert found.conflicts[0] == max(wrong, key=lambda item: (abs(item.margin or 0), item.id)).id
-    assert (found.shared, found.between) == (0, ())
+    assert found.between == ()
 
 
 def test_several_people_are_compared_with_each_other_first(tmp_path: Path) -> None:
@@ -71,7 +71,6 @@ def test_several_people_are_compared_with_each_other_first(tmp_path: Path) -> No
     ]  # fmt: skip
     found = measure_agreement(ITEMS, labels)
     assert found.labellers == {"ana": 60, "bo": 40, "cy": 40}
-    assert found.shared == 40
     assert [(one.first, one.second, one.n) for one in found.between] == [
         ("ana", "bo", 40), ("ana", "cy", 40), ("bo", "cy", 40)
     ]  # fmt: skip
@@ -158,7 +157,7 @@ def test_a_sheet_is_filled_in_and_read_back(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_label_file_is_one_line(text: str, words: str, tmp_path: Path) -> None:
-    """The row and what is wrong with it."""
+    """The row and its mistake."""
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(SvrError) as caught:
         read_labels(tmp_path / "labels.csv")

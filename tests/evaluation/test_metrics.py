@@ -13,7 +13,7 @@ from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
 from svr_async.evaluation import metrics
 from svr_async.evaluation.items import Item
-from svr_async.evaluation.metrics import JudgeCost, costs_block, engine_block, joined
+from svr_async.evaluation.metrics import Cost, costs_block, engine_block, joined
 from svr_async.evaluation.plan import OrderPolicy
 
 BLANK = Item(
@@ -61,7 +61,7 @@ def test_accuracy_by_its_four_names() -> None:
 
 
 def test_pairs_of_one_prompt_are_one_witness() -> None:
-    """Nine pairs a prompt that are right or wrong together give the interval of so many prompts, not of the pairs."""
+    """Nine pairs a prompt, right or wrong together, give the interval of the prompts, not of the pairs."""
     marks = [place < 30 for place in range(40) for _ in range(9)]
     items = [replace(right() if mark else wrong(), id=str(n), item=str(n)) for n, mark in enumerate(marks)]
     alone = metrics.accuracy_block(items)
@@ -143,11 +143,7 @@ def test_cached_tokens_have_their_own_price() -> None:
 def test_each_judge_is_charged_at_its_own_price() -> None:
     """A run's cost is the sum over its judges; one that sends nothing costs nothing."""
     mine, other = stats(prompt_tokens=1_000_000, sent=5, usd=1.0), stats(completion_tokens=1_000_000, sent=7, usd=20.0)
-    costs = (
-        JudgeCost(name="cheap", stats=mine, price=CHEAP),
-        JudgeCost(name="dear", stats=other, price=DEAR),
-        JudgeCost(name="rules", stats=None, price=None),
-    )
+    costs: dict[str, Cost] = {"cheap": (mine, CHEAP), "dear": (other, DEAR), "rules": (None, None)}
     block = costs_block(costs)
     assert (block["cost_usd"], block["calls"]["sent"], block["paid_usd"]) == (21.0, 12, 21.0)
     assert {name: one["cost_usd"] for name, one in block["judges"].items()} == {
@@ -158,10 +154,7 @@ def test_each_judge_is_charged_at_its_own_price() -> None:
 @pytest.mark.parametrize("key", ["cost_usd", "paid_usd"])
 def test_a_sum_with_an_unknown_price_is_unknown(key: str) -> None:
     """One judge without a price: what it cost is not known, so the sum is not either."""
-    costs = (
-        JudgeCost(name="a", stats=stats(sent=1, usd=0.0), price=CHEAP),
-        JudgeCost(name="b", stats=stats(sent=1), price=None),
-    )
+    costs: dict[str, Cost] = {"a": (stats(sent=1, usd=0.0), CHEAP), "b": (stats(sent=1), None)}
     block = costs_block(costs)
     assert block[key] is None
     assert block["judges"]["a"][key] == 0.0

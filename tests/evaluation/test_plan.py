@@ -1,4 +1,4 @@
-"""Judging plans: who is asked about which pair, what comes of it, and what the item says about it."""
+"""Judging plans: which judges are asked about which pair, the decision, and its record in the item."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_a_jury_joins_its_judges_and_each_keeps_its_vote() -> None:
     [(0.2, True), (-0.29, True), (0.3, False), (0.0, True), (Outcome.API_ERROR, True), (Outcome.INVALID_INPUT, False)],
 )
 async def test_the_second_judge_is_asked_where_the_first_is_unsure(first: float | Outcome, asks: bool) -> None:
-    """A small margin, a tie, a missing verdict; not a margin from the threshold on, nor a pair that none can judge."""
+    """A small margin, a tie, a missing verdict; not a margin at the threshold, nor a pair that cannot be judged."""
     cheap, dear = Says(first), Says(-2.0)
     plan = Escalated(first=assignment(cheap), then=assignment(dear, name="two", part="escalation"), below=0.3)
     item = item_from(PAIR, await opinion_of(plan), alone=False)
@@ -150,7 +150,7 @@ async def test_where_the_second_judge_fails_the_first_one_stands() -> None:
     assert (await opinion_of(neither)).decision.outcome is Outcome.TRUNCATED
 
 
-# --- what is only guessed ---------------------------------------------------------------------------------------------
+# --- guesses ----------------------------------------------------------------------------------------------------------
 
 
 async def test_in_a_dry_run_what_depends_on_a_guess_is_asked_and_marked() -> None:

@@ -39,7 +39,7 @@ def with_texts(items: list[Item]) -> list[Item]:
 
 
 def test_reasons_are_written_with_their_item_and_read_back() -> None:
-    """What is written is read; an item without reasons has no such field."""
+    """Written reasons are read back; an item without reasons has no such field."""
     items = with_texts(made_items(n=10))
     assert [read_item(item.to_line()) for item in items] == items
     assert b"reasons" not in item_with("  \n").to_line()

@@ -1,4 +1,4 @@
-"""A run: every pair is judged or has a reason, whatever happens on the way; stops keep what was judged."""
+"""A run: every pair is judged or has a reason, whatever happens; stopped runs keep judged pairs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Asking:
 def by_one(
     *, judge: Any = None, orders: Orders | None = None, engine: CallEngine | None = None, **what: Any
 ) -> Evaluation:
-    """Return an evaluation by one judge; a method that asks none needs none."""
+    """Return an evaluation by one judge; some methods need no judge."""
     plan = JudgeAssignment(judge=judge, orders=orders or Orders())
     return Evaluation(plan=plan, engines=() if engine is None else (engine,), **what)
 
@@ -79,7 +79,7 @@ async def test_items_are_in_the_order_of_the_pairs_and_of_the_data(policy: Order
 
 
 async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder: Path, tmp_path: Path) -> None:
-    """The run ends and says what came, of new pairs only; a mended judge goes on after them, as does who says so."""
+    """The run ends and shows a reply; only new pairs count; a repaired judge continues, or an explicit flag."""
 
     async def judged(text: str, **settings: Any) -> tuple[Any, int, int]:
         log = FailureLog(tmp_path / "failures.jsonl")
@@ -90,7 +90,7 @@ async def test_a_judge_that_cannot_be_read_is_paid_for_twenty_pairs(cache_folder
             await judge_pairs(made, shutdown, items.__setitem__)
         return shutdown.error, len(items), len(sent.sent)
 
-    for before in (0, 20):  # what has failed for good is not paid for again, and is no reason to end
+    for before in (0, 20):  # final failures are not paid for again, and do not end the run
         error, done, calls = await judged(BAD)
         assert isinstance(error, RefusedError)
         assert f"can be read, after {calls} calls: " in str(error)

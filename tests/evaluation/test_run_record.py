@@ -45,7 +45,7 @@ def made(folder: Path, judge: str = "j/1 é", **changes: Any) -> PreparedRun:
 
 
 def item(n: int, margin: float | None = -1.0, outcome: str = "scored") -> Item:
-    """Return an item of pair n, a confident mistake unless told otherwise."""
+    """Return an item of pair n, by default a confident mistake."""
     gold = "A" if n % 2 == 0 else "B"
     side = None if not margin else ("A" if margin > 0 else "B")
     return Item(

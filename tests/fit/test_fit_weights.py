@@ -17,7 +17,7 @@ from svr_async.fit.forward import linear_margins
 from svr_async.fit.structure import shrunken_means
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit
-from svr_async.training.rounds.fits import judgements
+from svr_async.training.rounds.algorithm import judgements
 
 
 def test_weights_go_along_with_their_entries() -> None:

@@ -46,8 +46,8 @@ class Anthropic:
         self.paid += 1
         content = [{"type": "text", "text": reply["choices"][0]["message"]["content"]}]
         usage = {"input_tokens": 9, "output_tokens": 3}
-        told = {"content": content, "stop_reason": "end_turn", "usage": usage}
-        return web.json_response({name: reply[name] for name in ("id", "model", "system_fingerprint")} | told)
+        fields = {"content": content, "stop_reason": "end_turn", "usage": usage}
+        return web.json_response({name: reply[name] for name in ("id", "model", "system_fingerprint")} | fields)
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ async def test_what_a_reply_leaves_out_is_asked_again_alone(tmp_path: Path) -> N
 
 
 async def test_a_failed_call_fails_the_pair(tmp_path: Path) -> None:
-    """A fault changes no margin: where one of the calls of a pair fails for good, there is no score."""
+    """A fault changes no margin: if a call of a pair fails for good, the pair has no score."""
 
     def answer(_: Request, n: int) -> RawReply:
         if n == 0:

@@ -64,7 +64,7 @@ async def test_every_manner_is_read_as_the_perfect_one(
 async def test_replies_without_an_answer_are_asked_again(
     fault: str, perfect: dict[str, Verdicts], cache_folder: Path
 ) -> None:
-    """If a tenth of the first replies has none, the verdicts are those of the perfect judge, in as many more calls."""
+    """If a tenth of the first replies has no verdict, the final ones are the perfect judge's, in as many more calls."""
     wanted = perfect.get("plain") or (await judged(SimConfig(), cache_folder / "plain"))[0]
     found, calls = await judged(SimConfig(fault_rate=0.1, faults=(fault,)), cache_folder / fault)
     assert found == wanted

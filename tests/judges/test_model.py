@@ -126,7 +126,7 @@ async def test_checks_decide_what_they_can_and_the_model_gets_the_rest() -> None
 
 
 async def test_a_model_is_not_asked_when_checks_decide_everything() -> None:
-    """No call where none is needed; a direct verdict is the model's alone; a failing model is a failure."""
+    """No needless call; a direct verdict is the model's alone; a failing model is a failure."""
     rules, model = Part((FIRST, SECOND)), Part(None)
     judge = HybridJudge(model, rules)
     assert (await judge.compare(PAIR, RUBRICS[:2], overall=False)).value is not None

@@ -1,4 +1,4 @@
-"""The model as an author: what is read from its replies, and what it is shown."""
+"""The model as an author: its prompts, and the reading of its replies."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def wordings(*entries: object) -> str:
 
 
 def wordings_of(*entries: object) -> dict[str, str]:
-    """Return what is read of such a reply, by local id."""
+    """Return the content of such a reply, by local id."""
     found = read_rephrased(wordings(*entries), RUBRICS)
     return {f"R{n}": found[rubric.id] for n, rubric in enumerate(RUBRICS, 1) if rubric.id in found}
 

@@ -47,7 +47,7 @@ def test_the_papers_five_judges_are_shipped() -> None:
 
 
 def test_every_setting_is_set_or_left_out(tmp_path: Path) -> None:
-    """Numbers, texts and lists are sent as written; what is unset is not sent, whatever the table below says."""
+    """Numbers, texts and lists are sent as written; unset values are not sent, whatever the table below says."""
     table = 'temperature = 0.7\ntop_p = "unset"\nn = "unset"\nseed = 7\nstop = ["END", "STOP"]'
     write(tmp_path, f'[x]\nmodel = "m"\nbase_url = "{URL}"\n{table}\n[x.extra_body]\nprovider = {{ sort = "price" }}')
     params = dict(load_profiles()["x"].params(structured=True))

@@ -103,7 +103,7 @@ MISSING = "pass fail A, missing, pass pass A"
     ],
 )  # fmt: skip
 def test_rubric_verdicts(manner: str, text: str, wanted: str) -> None:
-    """Every form with one clear meaning is read; what is unclear is missing, and what has no row is asked again."""
+    """Every form with one clear meaning is read; an unclear verdict is missing; a reply without a row is asked again."""
     assert verdicts(text) == wanted, manner
 
 
@@ -129,7 +129,7 @@ def test_direct_verdicts(manner: str, text: str, wanted: str) -> None:
 
 
 def test_words() -> None:
-    """Verdicts and sides in words; anything else is no verdict."""
+    """Verdicts and sides in words; anything else is not a verdict."""
     good: tuple[Any, ...] = ("pass", "PASSED", True, "yes", "Yes.", 1, "1", "Met", "satisfied", "pass (clearly)")
     bad: tuple[Any, ...] = ("fail", False, "No", 0, "unmet", "not met", "Not satisfied")
     assert {str(read_verdict(word)) for word in good} == {"pass"}

@@ -39,7 +39,7 @@ def reply_with(row: dict[str, Any]) -> RawReply:
 
 
 async def test_each_response_is_scored_once_whatever_the_order(tmp_path: Path) -> None:
-    """Two calls a pair, none for its other order; the margin is the difference, and it turns with the order."""
+    """Two calls a pair, and no more for its other order; the margin is the difference, and turns with the order."""
     profile = find_profile(f"{URL}#m")
     async with scripted_engine(tmp_path, lambda _, n: reply_with({"probs": [float(n)]})) as (engine, transport):
         judge = ScalarJudge(engine, profile)

@@ -62,7 +62,7 @@ def test_a_line_a_call_only_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_log_is_continued_and_a_torn_line_ended(tmp_path: Path) -> None:
-    """What is there stays; a line that a kill cut short does not swallow the next one."""
+    """Earlier lines stay; a line that a kill cut short does not swallow the next one."""
     path = tmp_path / "log"
     path.write_bytes(b'{"event":"old"}\n{"event":"cu')
     JsonLog(str(path)).close()

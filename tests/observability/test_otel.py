@@ -70,7 +70,7 @@ def test_a_call_is_a_span() -> None:
 
 
 def test_calls_are_traces_of_their_own_linked_to_the_run() -> None:
-    """A run of many calls is no giant trace: each call links to the run's span, which ends with the totals."""
+    """A run of many calls is not one giant trace: each call links to the run's span, which ends with the totals."""
     exported = Exported()
     exported.tell(RunStarted(command="eval", version="1", config="abc"))
     exported.tell(call())

@@ -92,7 +92,7 @@ def test_a_killed_run_leaves_whole_lines_and_the_next_one_goes_on(place: Path) -
 
 
 def test_metrics_are_served_while_a_run_is_on(place: Path) -> None:
-    """The address is said; what is scraped counts requests of the judge's model; afterwards nothing listens."""
+    """The address is printed; the metrics count requests of the judge's model; afterwards nothing listens."""
     with serving(SimConfig(latency_ms=50)) as slow:
         name_judge(place, slow.base_url)
         write_bench(place / "bench.jsonl", 200)

@@ -158,7 +158,7 @@ FILES: dict[str, tuple[Callable[[], None], Callable[[Path], None], tuple[str, ..
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_hostile_file_is_refused_and_runs_nothing(call: Call, canary: Path, name: str) -> None:
-    """The command ends with its documented exit code and one line, or ignores what is not its own."""
+    """The command ends with its documented exit code and one line, or ignores foreign files."""
     make, spoil, command, expected = FILES[name]
     make()
     spoil(canary)

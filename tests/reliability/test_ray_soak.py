@@ -73,7 +73,7 @@ def test_two_nodes_write_the_bytes_of_one_process(cluster: Any, sim: SimServer) 
 
 
 def test_a_node_that_is_killed_costs_a_retry(cluster: Any, sim: SimServer) -> None:
-    """The run completes with the same bytes, the cache holds every reply, at most what was in flight is paid twice."""
+    """The run completes with the same bytes, the cache holds every reply, at most calls in flight are paid twice."""
     before, killed = paid(sim), threading.Event()
 
     def kill_in_the_middle() -> None:

@@ -78,7 +78,7 @@ def test_without_enough_held_out_pairs_no_accuracy_is_claimed(held_out: int, cla
 
 
 def test_a_bank_without_history_is_shown_as_it_is() -> None:
-    """An older or merged bank has a page too, which says what is missing."""
+    """An older or merged bank has a page too, which names the missing parts."""
     words = words_of(bank(history=None, dev_metrics={}))
     assert NO_HISTORY in words
     assert "Keeps to the point 0" in words

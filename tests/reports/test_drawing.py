@@ -1,4 +1,4 @@
-"""Plots as files: what is drawn of which runs and banks, that it is labelled, and that it repeats to the byte."""
+"""Plots as files: their content, their labels, and the same bytes each time."""
 
 from __future__ import annotations
 

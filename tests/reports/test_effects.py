@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from svr_async.evaluation.items import Item, RubricRow
-from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, by_domain, rubric_effects
+from svr_async.evaluation.items import Item, RubricRow, grouped
+from svr_async.evaluation.rubric_effects import RubricEffect, RubricEffects, rubric_effects
 from svr_async.reports.effects import deciding, effects_tables, notes_of
 
 Parts = Sequence[tuple[str, float | None]]
@@ -33,14 +33,14 @@ def made(
     )  # fmt: skip
 
 
-def told(items: Sequence[Item]) -> dict[str, RubricEffect]:
+def effects_of(items: Sequence[Item]) -> dict[str, RubricEffect]:
     """Return the effects in items by the rubric's id."""
-    return {one.id: one for one in rubric_effects(by_domain(items)).rubrics}
+    return {one.id: one for one in rubric_effects(grouped(items, "domain")).rubrics}
 
 
 def test_a_rubric_saves_what_is_wrong_without_it_and_causes_what_is_right_without_it() -> None:
     """Right with it and wrong, or tied, without: saved; wrong with it and right without: an error, named by its id."""
-    found = told(
+    found = effects_of(
         [
             made("saved", [("x", 1.0), ("y", -0.5)]),  # without x: B, wrong
             made("tied", [("x", 1.0)]),  # without x: a tie, which is not right
@@ -64,7 +64,7 @@ def test_domains_and_runs_are_groups_of_the_same_numbers() -> None:
         made("2", [("x", -1.0), ("y", 0.5)], domain="chat"),
         made("3", [("x", 1.0)], domain="chat"),
     ]
-    one = told(items)["x"]
+    one = effects_of(items)["x"]
 
     assert list(one.groups) == ["chat", "code"]
     assert {name: tally.net for name, tally in one.groups.items()} == {"chat": 0, "code": 1}
@@ -75,7 +75,7 @@ def test_domains_and_runs_are_groups_of_the_same_numbers() -> None:
 
 
 def test_no_net_effect_is_told_where_the_judge_names_the_winner() -> None:
-    """A margin that is not the sum of contributions follows from no rubric; how often one was right is still told."""
+    """A margin that is not the sum of contributions follows from no rubric; how often one was right is still shown."""
     found = rubric_effects({"chat": [made(str(n), [("x", 0.5)], margin=1.0) for n in range(4)]})
 
     assert (found.n, found.unsummed, found.summed) == (4, 4, False)
@@ -90,14 +90,14 @@ def test_chance_is_taken_into_account_over_all_rubrics_and_prompts() -> None:
     """Twelve saved prompts are beyond chance; twelve pairs of one prompt are one witness; two rubrics need more."""
     many = [made(str(n), [("x", 1.0)]) for n in range(12)]
     same = [made(str(n), [("x", 1.0)], item="prompt") for n in range(12)]
-    alone = told(many)["x"]
-    beside = told([made(str(n), [("x", 1.0)]) for n in range(12)] + [made("z", [("z", 1.0)])])["x"]
+    alone = effects_of(many)["x"]
+    together = effects_of([made(str(n), [("x", 1.0)]) for n in range(12)] + [made("z", [("z", 1.0)])])["x"]
 
     assert alone.beyond_chance
-    assert told(same)["x"].p_holm == pytest.approx(1.0)
+    assert effects_of(same)["x"].p_holm == pytest.approx(1.0)
     assert alone.p_holm is not None
-    assert beside.p_holm == pytest.approx(2 * alone.p_holm)
-    assert told([made("idle", [("x", 0.1), ("y", 1.0)])])["x"].p_holm is None
+    assert together.p_holm == pytest.approx(2 * alone.p_holm)
+    assert effects_of([made("idle", [("x", 0.1), ("y", 1.0)])])["x"].p_holm is None
 
 
 def test_the_best_and_the_worst_are_shown_and_what_one_pair_alone_used_is_not() -> None:

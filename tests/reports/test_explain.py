@@ -11,7 +11,6 @@ from made_run import write_run
 
 from svr_async import Run
 from svr_async.errors import UsageError
-from svr_async.evaluation.details import nearest_ids
 from svr_async.evaluation.items import confident_mistakes
 from svr_async.reports.explain import explain
 
@@ -34,12 +33,11 @@ def test_contributions_come_largest_first_and_add_up_to_the_margin(run: Run) -> 
 
 
 def test_an_unknown_id_suggests_the_nearest(run: Run) -> None:
-    """A typing mistake gets the id that was meant, without regard to case."""
-    with pytest.raises(UsageError, match="has no item 'CHAT-001'") as caught:
-        explain(run, "CHAT-001")
+    """A typing mistake gets the id that was meant."""
+    with pytest.raises(UsageError, match="has no item 'caht-0042'") as caught:
+        explain(run, "caht-0042")
 
-    assert "did you mean chat-0010, chat-0011, chat-0012?" in caught.value.hint
-    assert nearest_ids(run.items, "caht-0042")[0] == "chat-0042"
+    assert "did you mean chat-0042?" in caught.value.hint
     with pytest.raises(UsageError) as caught:
         explain(run, "§§§")
     assert "items.jsonl" in caught.value.hint

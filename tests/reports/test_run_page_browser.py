@@ -121,7 +121,7 @@ async def test_hidden_characters_are_shown_as_everywhere(tmp_path: Path) -> None
 
 
 async def test_a_person_finds_filters_sorts_and_opens_items(tmp_path: Path) -> None:
-    """Search in texts, filters, sort, address, keys and the file of what is shown agree with the run's items."""
+    """Search in texts, filters, sort, address, keys and the file of shown items agree with the run's items."""
     run = Run.load(write_run(tmp_path / "run"))
     wrong = sorted(
         (item for item in run.items if item.correct is False and item.domain == "Code" and item.margin),
@@ -198,7 +198,7 @@ async def test_two_runs_show_where_they_differ_the_losses_first(tmp_path: Path) 
 
 
 async def test_labels_given_in_the_page_are_read_by_svr_labels(tmp_path: Path) -> None:
-    """Agreement and disagreement come back as labels with their why; they enter no rate, as nobody drew them."""
+    """Agreement and disagreement come back as labels with their reason; they enter no rate: they were not drawn."""
     run = Run.load(write_run(tmp_path / "run"))
     one, two = [item for item in run.items if item.predicted][:2]
     page = page_of(tmp_path, [run])

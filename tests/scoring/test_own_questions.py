@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import completion, name_judge, scripted_engine, serving, shown, write_bench, writer
+from rig import completion, evaluate, name_judge, scripted_engine, serving, shown, write_bench, writer
 
 from svr_async.engine.request import Request
 from svr_async.engine.transport import RawReply
 from svr_async.errors import UsageError
-from svr_async.evaluation.run import count_calls, evaluate
+from svr_async.evaluation.run import count_calls
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import choose_method, prepare
 from svr_async.judges.limits import JudgeLimits

@@ -15,7 +15,7 @@ from svr_async.simulation.server import SimServer
 
 @pytest.fixture(autouse=True)
 def own_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Begin without any setting of hooks, and leave none, nor an open engine."""
+    """Begin and end without settings of hooks and without an open engine."""
     for name in NAMES:
         monkeypatch.setenv(PREFIX + name.upper(), "")
     yield

@@ -63,7 +63,7 @@ def test_forms_of_rows_with_responses(tmp_path: Path) -> None:
     ],
 )
 def test_a_row_that_cannot_be_ranked_is_named(row: dict[str, Any], says: str, tmp_path: Path) -> None:
-    """Its file and number, and what was wanted."""
+    """Its file, its number and the expected form."""
     with pytest.raises(DataError, match=r"f\.jsonl row 1: ") as raised:
         read_groups(write(tmp_path / "f.jsonl", row))
     assert says in str(raised.value)

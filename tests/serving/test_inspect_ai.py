@@ -53,7 +53,7 @@ def test_the_scorer_is_found_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_completion_is_scored_by_the_bank(sim: SimServer, tmp_path: Path) -> None:
-    """Its rubrics' scores in [0, 1], who judged, and an empty reply is no response."""
+    """Its rubrics' scores in [0, 1], the judge's name; an empty reply is not a response."""
     from svr_async.serving.hooks.inspect_ai import svr
 
     judged_by(sim, tmp_path, bank=write_bank(tmp_path / "bank"))

@@ -39,7 +39,7 @@ async def test_the_reward_is_the_same_everywhere(points: Points, sim: SimServer,
 
 
 async def test_a_missing_verdict_is_no_zero(tmp_path: Path) -> None:
-    """Without a verdict on one criterion there is no reward; TRL gets None, a server marks the fallback."""
+    """Without a verdict on one criterion the reward is missing; TRL gets None, a server marks the fallback."""
     points = points_of("rules", "")
     rubrics = [*points.rubrics, {"criterion": "It sounds like a friend.", "points": 9}]  # rules cannot decide this
     found = await ascore(points.prompt, points.response, rubrics=rubrics, engine="rules")

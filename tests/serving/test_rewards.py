@@ -80,7 +80,7 @@ async def test_groups_are_ranked_each_within_itself(bank: str) -> None:
 
 
 async def test_what_cannot_be_compared_has_no_reward(bank: str) -> None:
-    """A lone completion and one that is no text have None, which is not 0; a cut group is an error with a hint."""
+    """A lone completion and one that is not a text have None, which is not 0; a cut group is an error with a hint."""
     settings = HookSettings(judge="rules", bank=bank)
     odd = [{"role": "user", "content": "not mine"}]
     values = (await group_rewards(settings, [ASKED] * 3 + ["Why?"], [LONG, odd, SHORT, SHORT])).values

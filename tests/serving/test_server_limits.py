@@ -37,7 +37,7 @@ WRONG: tuple[tuple[str, Any, int, str], ...] = (
 
 
 async def test_every_invalid_body_is_one_line(tmp_path: Path) -> None:
-    """The right status, one line of JSON that says what is wrong, and no call."""
+    """The right status, one line of JSON with the mistake, and no call."""
     async with arena(tmp_path, max_body=9000) as at:
         for path, body, expected, says in WRONG:
             status, found = await at.post(path, body)

@@ -59,7 +59,7 @@ async def test_slime_gets_a_number_or_an_object_and_groups_a_list(tmp_path: Path
 
 
 async def test_nemo_gym_gets_a_reward_and_whether_to_mask(tmp_path: Path) -> None:
-    """Rollouts of a task are one group; what was sent comes back; /compare tells every comparison."""
+    """Rollouts of a task are one group; the request's fields come back; /compare returns every comparison."""
     async with arena(tmp_path) as at:
         expected = await at.ranked(FOUR, schedule="circle")
         rewards = await asyncio.gather(*(at.answer("/verify", rollout(n, group_size=4)) for n in range(4)))

@@ -106,7 +106,7 @@ async def test_the_order_can_be_chosen_and_both_cancel_a_lean() -> None:
 
 
 async def test_wrong_types_are_refused_in_one_line() -> None:
-    """Responses that are no texts, one text for a list, a path for a bank, no engine: before any question."""
+    """Responses that are not texts, one text for a list, a path for a bank, no engine: refused before any question."""
     bank, judge = checked_bank(), RulesJudge()
     for wrong in (None, 3, b"x"):
         with pytest.raises(UsageError, match="a response is a text, not"):
@@ -136,7 +136,7 @@ async def test_a_prompt_is_a_text_or_a_conversation() -> None:
 
 
 async def test_one_call_a_pair_and_none_the_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over HTTP a pair costs one call, its swap none, both orders one more, rephrasing one a prompt."""
+    """Over HTTP a pair costs one call, its swap nothing, both orders one more, rephrasing one a prompt."""
     monkeypatch.chdir(tmp_path)
     pair, bank = pairs(1)[0], planted_bank()
     with serving() as server:

@@ -31,7 +31,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimServe
 
 
 async def test_an_engine_of_a_with_block_serves_every_plain_call(server: SimServer) -> None:
-    """Also inside a running loop: connections and what is known of failures last for the block, a cache hit is free."""
+    """Also inside a running loop: connections and known failures last for the block, a cache hit is free."""
     one, two = pairs(2)
     with Engine("sim", cache="cache") as engine:
         found = score_pair(one.prompt, one.chosen, one.rejected, bank=planted_bank(), engine=engine)
@@ -165,7 +165,7 @@ def test_a_response_is_scored_alone() -> None:
 
 
 def test_results_show_themselves_in_a_line_and_in_a_table() -> None:
-    """A repr is one short line; the HTML has rubrics and label, and what stands in a text is no markup."""
+    """A repr is one short line; the HTML has rubrics and label, and texts are not markup."""
     bank, wild = checked_bank(), "<script>alert(1)</script>"
     verdict = score_pair(PROMPT, SHORT, LONG, bank=bank, engine="rules")
     ranking = rank(PROMPT, [SHORT, LONG, wild], bank=bank, engine="rules")

@@ -72,7 +72,7 @@ async def test_ties_stand_in_the_order_given_and_equal_texts_are_judged_once() -
 
 @pytest.mark.parametrize("method", ["pairwise", "pointwise"])
 async def test_a_response_without_a_verdict_stands_last_without_a_score(method: How) -> None:
-    """A score is never invented; where nothing could be judged there is no best."""
+    """A score is never invented; without any verdict, no response is best."""
     bank = checked_bank()
     judge = Lengthy(silent=["cccccc"])
     found = await arank("q", RESPONSES, bank=bank, engine=judge, method=method)
@@ -138,7 +138,7 @@ def test_what_no_margin_connects_has_no_score() -> None:
 
 
 async def test_responses_that_nothing_tells_apart_are_undecided() -> None:
-    """Equal scores are no choice; one that differs is."""
+    """Equal scores are not a choice; one that differs is."""
     async with Engine("rules") as engine:
         alike = await arank("What is the capital of France?", ["Paris.", "Lyon.", "Nice."], engine=engine)
         apart = await arank(

@@ -26,7 +26,7 @@ def created(sim: SimServer) -> str:
 
 
 def rows(sim: SimServer, batch: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the lines of an output or error file; none if there is no file."""
+    """Return the lines of an output or error file, empty without a file."""
     return [orjson.loads(row) for row in sim.batches.files[batch[key]].splitlines()] if batch[key] else []
 
 

@@ -104,7 +104,7 @@ def test_every_shape_gets_the_same_answer() -> None:
 
 @pytest.mark.parametrize(("body", "names"), [({"questions": []}, "input"), ({"input": [], "questions": [{}]}, "name")])
 def test_a_malformed_decision_request_is_a_400(body: dict[str, Any], names: str) -> None:
-    """The refusal says what is wrong."""
+    """The refusal names the mistake."""
     with pytest.raises(ApiError, match=names) as caught:
         Simulator().read({"model": MODEL.name, **body}, Shape.DECISIONS)
     assert caught.value.status == 400

@@ -30,7 +30,7 @@ def test_faults_are_a_pure_function_at_the_asked_rate() -> None:
 
 
 def test_later_attempts_are_spared() -> None:
-    """No fault from `faulty_attempts` on, and none at rate 0 or without kinds."""
+    """No fault from `faulty_attempts` on, nor at rate 0, nor without kinds."""
     always = SimConfig(fault_rate=1.0, faulty_attempts=3)
     assert all(names(always, 2, 50))
     assert not any(names(always, 3, 50))

@@ -131,7 +131,7 @@ def test_verdicts_err_at_the_rate_of_the_model(name: str, rate: float) -> None:
 
 
 def test_a_rubric_is_recognised_in_other_words() -> None:
-    """A reworded rubric names the same criterion; a generic one and nonsense name none."""
+    """A reworded rubric names the same criterion; a generic one and nonsense name no criterion."""
     for number, criterion in enumerate(CRITERIA):
         assert read_rubric(criterion.rubric).criterion == number
         assert read_rubric(f"A good answer clearly {criterion.predicates[0]}!").criterion == number

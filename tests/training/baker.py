@@ -14,8 +14,7 @@ from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Comparisons
-from svr_async.scoring.bank import InferenceSettings
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
@@ -89,10 +88,9 @@ def fitted_of(run: Session) -> FittedRound:
     """Return a fitted round with both rubrics."""
     return FittedRound(
         number=1,
-        bank=tuple(Candidate(rubric=rubric) for rubric in (OVEN, TIME)),
-        selector=selector(run.material.prompts.n_features, 2),
+        bank=tuple(BankRubric(rubric=rubric) for rubric in (OVEN, TIME)),
+        selector=selector(run.material.features["n_features"], 2),
         settings=InferenceSettings(),
-        dev_accuracy=1.0,
+        dev=run.arrays(run.indexed(()), run.material.dev),
         dev_hits=np.ones(1),
-        record={},
     )

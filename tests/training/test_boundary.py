@@ -9,8 +9,8 @@ from baker import FAIL, OVEN, PAIR, PASS, REST, TIME, Baker, Verdicts, fitted_of
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.verdict import Verdict
-from svr_async.training.rounds.boundary import alternatives, find_negatives, find_support, support_rows, usable_probe
 from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.induction import alternatives, find_negatives, find_support, support_rows, usable_probe
 
 TEXT = "Cut the bread first. Then warm the pan for two minutes. Put the cheese between the slices and fry both sides."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.edit import diff_banks, edit_bank, merge_banks, save_in_place
 from svr_async.training.bank.lint import lint
-from svr_async.training.bank.merge import candidate_of, merge
+from svr_async.training.bank.merge import merge
 from svr_async.training.running.train import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
@@ -106,8 +106,8 @@ def test_a_reworded_rubric_keeps_its_place_and_its_old_text() -> None:
     assert (entry.text, entry.weight, entry.aliases) == ("Flags a hazard that people overlook", 0.25, (TEXTS[2],))
     assert chosen(after)[entry.text] == chosen(fitted())[TEXTS[2]]
     found = diff_banks(fitted(), after)
-    assert [(one.text, two.text) for one, two in found.reworded] == [(TEXTS[2], entry.text)]
-    assert (found.gained, found.lost, len(found.kept)) == ([], [], 3)
+    assert [(one["first"]["text"], one["second"]["text"]) for one in found["reworded"]] == [(TEXTS[2], entry.text)]
+    assert (found["gained"], found["lost"], len(found["kept"])) == ([], [], 3)
 
 
 def test_a_new_weight_reaches_the_selector() -> None:
@@ -132,8 +132,9 @@ def test_each_edit_is_kept_with_author_day_and_reason(tmp_path: Path) -> None:
         ("reweighed", key(0), "Bo", "2026-11-22", "was right", "disabled", "0.75"),
     ]
     assert [one.bank for one in held.history.edits] == [fitted().digest, fitted().digest, first.digest]
-    assert diff_banks(first, held).edits == [held.history.edits[2]]
-    assert [one.id for one, _ in diff_banks(first, held).switched] == [key(0)]
+    found = diff_banks(first, held)
+    assert found["edits"] == [asdict(held.history.edits[2])]
+    assert [one["first"]["id"] for one in found["switched"]] == [key(0)]
 
 
 def test_what_judges_or_merges_later_leaves_disabled_rubrics_out(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_banks_of_different_making_say_so() -> None:
 def test_a_merged_bank_can_be_merged_again() -> None:
     """Candidates of a bank merge into themselves."""
     held = bank(("Cites a source", 0.5), ("Names the river", 0.5))
-    assert {c.rubric.text for c in merge([candidate_of(entry) for entry in held.rubrics])} == set(held.texts)
+    assert {c.rubric.text for c in merge(held.rubrics)} == set(held.texts)
 
 
 def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are() -> None:
@@ -260,21 +261,18 @@ def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
         inference=InferenceSettings(top_k=4),
     )
     found = diff_banks(first, second)
-    assert [entry.text for entry in found.gained] == ["Uses at most 90 words in all"]
-    assert [entry.text for entry in found.lost] == ["Uses at most 50 words in all"]
-    assert [(one.text, two.text, two.weight - one.weight) for one, two in found.reworded] == [
-        ("Names the river and its bridge", "Names the river and also its bridge", 0.25)
-    ]
-    assert [(one.text, two.weight - one.weight) for one, two in found.kept] == [("Cites a source", -0.25)]
-    assert found.settings == {"dev.accuracy": (0.5, 0.75), "inference.top_k": (6, 4)}
-    assert orjson.loads(orjson.dumps(found.to_json()))["settings"]["inference.top_k"] == [6, 4]
+    assert [entry["text"] for entry in found["gained"]] == ["Uses at most 90 words in all"]
+    assert [entry["text"] for entry in found["lost"]] == ["Uses at most 50 words in all"]
+    rivers = "Names the river and its bridge", "Names the river and also its bridge"
+    for name, texts, weights in (("reworded", rivers, (0.5, 0.75)), ("kept", ("Cites a source",) * 2, (0.5, 0.25))):
+        (change,) = found[name]
+        assert (change["first"]["text"], change["second"]["text"]) == texts
+        assert (change["first"]["weight"], change["second"]["weight"]) == weights
+    assert orjson.loads(orjson.dumps(found["settings"])) == {"dev.accuracy": [0.5, 0.75], "inference.top_k": [6, 4]}
 
 
 def test_a_bank_does_not_differ_from_itself() -> None:
     """Nothing gained, lost, reworded or set otherwise."""
     held = bank(("Cites a source", 0.5))
     found = diff_banks(held, held)
-    assert not found.gained
-    assert not found.lost
-    assert not found.reworded
-    assert not found.settings
+    assert not any(found[name] for name in ("gained", "lost", "reworded", "switched", "edits", "settings"))

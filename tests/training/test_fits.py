@@ -5,18 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from baker import Baker, session
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import DEFAULT, FitConfig, Kind
 from svr_async.fit.forward import Selector
-from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds import fits
+from svr_async.scoring.bank import BankRubric
+from svr_async.training.rounds import algorithm
+from svr_async.training.rounds.algorithm import FitLog, fit_and_prune, prune, support_counts
 from svr_async.training.rounds.config import PAPER, TrainConfig
-from svr_async.training.rounds.fits import FitLog, calibrate_round, fit_round, prune, support_counts
 from svr_async.training.rounds.session import HardNegative, JudgedRound, Ledger, RoundCarryover
+from svr_async.training.rounds.stages import Stages
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
 ARRAYS = FitArrays(
@@ -38,13 +38,15 @@ def test_a_finished_fit_is_read_back_and_is_the_same(
 ) -> None:
     """The second time nothing is fitted, and the result is equal in all its parts."""
     config = DEFAULT if kind == "topics" else FitConfig(hidden=4, epochs=2, calibration_epochs=1, batch=16)
-    run, log = session(tmp_path, TrainConfig(fit=config), Baker({})), FitLog()
-    first = fit_round(run, 1, log, ARRAYS, ARRAYS)
-    calibrated = calibrate_round(run, 1, log, first.selector, ARRAYS, ARRAYS)
-    for name in ("fit", "calibrate"):
-        monkeypatch.setattr(fits, name, lambda *_, **_named: pytest.fail("fitted again"))
-    second = fit_round(run, 1, log, ARRAYS, ARRAYS)
-    again = calibrate_round(run, 1, log, second.selector, ARRAYS, ARRAYS)
+    judged = JudgedRound(number=1, bank=tuple(bank()), train=ARRAYS, dev=ARRAYS, measured=ARRAYS, support={}, last=True)
+    log, found = FitLog(), []
+    for _ in range(2):
+        found.append(fit_and_prune(judged, TrainConfig(fit=config), log, Stages(tmp_path)))
+        for name in ("fit", "calibrate"):
+            monkeypatch.setattr(algorithm, name, lambda *_, **_named: pytest.fail("fitted again"))
+    (_, calibrated, first), (_, again, second) = found
+    assert first is not None
+    assert second is not None
     assert replace(first, selector=second.selector) == second
     assert log.curves[2:] == log.curves[:2]
     for one, other in ((first.selector, second.selector), (calibrated, again)):
@@ -66,15 +68,15 @@ def selector(weight: list[float], bias: list[float], kind: Kind = "topics") -> S
     )
 
 
-def bank(texts: tuple[str, ...] = TEXTS, counts: tuple[int, ...] = (1, 1, 1, 1)) -> list[Candidate]:
+def bank(texts: tuple[str, ...] = TEXTS, counts: tuple[int, ...] = (1, 1, 1, 1)) -> list[BankRubric]:
     """Return candidates."""
-    return [Candidate(rubric=Rubric(text=t), observed_count=c) for t, c in zip(texts, counts, strict=True)]
+    return [BankRubric(rubric=Rubric(text=t), observed_count=c) for t, c in zip(texts, counts, strict=True)]
 
 
 def kept(
     fitted: Selector,
     config: TrainConfig | None = None,
-    candidates: list[Candidate] | None = None,
+    candidates: list[BankRubric] | None = None,
     *,
     judged: tuple[int, ...] = (1000, 1000, 1000, 1000),
     support: tuple[int, ...] = (),

@@ -14,8 +14,7 @@ from svr_async.engine.request import ReplyRejectedError
 from svr_async.judges.protocol import Answer
 from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, CriteriaQuestion
 from svr_async.reports.bank_summary import by_criterion
-from svr_async.scoring.bank import RubricBank
-from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of
+from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import grouped
 from svr_async.training.rounds.session import Session, prepare
@@ -72,9 +71,9 @@ class Grouper(UnaskedJudge, UnaskedAuthor):
         return Answer(value={name: None if other == name else other for name, other in said.items()})
 
 
-def bank(words: int, wordings: int) -> list[Candidate]:
+def bank(words: int, wordings: int) -> list[BankRubric]:
     """Return rubrics of some criteria in several wordings each."""
-    return [Candidate(rubric=Rubric(text=f"w{n % words} wording {n}")) for n in range(words * wordings)]
+    return [BankRubric(rubric=Rubric(text=f"w{n % words} wording {n}")) for n in range(words * wordings)]
 
 
 def session(folder: Path, author: Grouper, how: str = "author") -> Session:
@@ -97,7 +96,7 @@ async def test_rubrics_get_the_criterion_of_the_first_wording_and_are_asked_once
     again, _ = await grouped(session(tmp_path, author), "criteria-1", rubrics, {})
     assert again == found
     assert len(author.asked) == 3
-    more = [*rubrics[60:], Candidate(rubric=Rubric(text="w1 later")), Candidate(rubric=Rubric(text="x alone"))]
+    more = [*rubrics[60:], BankRubric(rubric=Rubric(text="w1 later")), BankRubric(rubric=Rubric(text="x alone"))]
     later, _ = await grouped(session(tmp_path, author), "criteria-2", more, criteria)
     assert [one.new for one in author.asked[3:]] == [("w1 later", "x alone")]
     assert (later[-2].criterion, later[-1].criterion) == (rubrics[1].rubric.id, "")
@@ -105,7 +104,7 @@ async def test_rubrics_get_the_criterion_of_the_first_wording_and_are_asked_once
 
 async def test_chains_and_circles_of_repeats_are_one_criterion(tmp_path: Path) -> None:
     """Whichever of them is listed first; two criteria that were known before stay two."""
-    author, rubrics = Grouper(), [Candidate(rubric=Rubric(text=f"w{n} text")) for n in range(8)]
+    author, rubrics = Grouper(), [BankRubric(rubric=Rubric(text=f"w{n} text")) for n in range(8)]
     one, *others = (candidate.rubric.id for candidate in rubrics)
     author.reply = {"N1": "N3", "N2": "K1", "N3": "N4", "N4": "N3", "N5": "N2", "N6": None}
     known = {one: one, others[0]: others[0]}
@@ -117,7 +116,7 @@ async def test_chains_and_circles_of_repeats_are_one_criterion(tmp_path: Path) -
 async def test_at_most_two_hundred_known_criteria_are_listed_those_most_alike(tmp_path: Path) -> None:
     """Of 300 criteria, the 20 that repeat early ones in the same words are all found."""
     author, texts = Grouper(), [f"c{n} about topic{n}" for n in range(300)]
-    rubrics = [Candidate(rubric=Rubric(text=text)) for text in [*texts, *(f"{text} again" for text in texts[:20])]]
+    rubrics = [BankRubric(rubric=Rubric(text=text)) for text in [*texts, *(f"{text} again" for text in texts[:20])]]
     found, _ = await grouped(session(tmp_path, author), "criteria-1", rubrics, {})
     assert max(len(one.known) for one in author.asked) == MOST_KNOWN
     assert max(len(one.new) for one in author.asked) == MOST_NEW
@@ -127,9 +126,9 @@ async def test_at_most_two_hundred_known_criteria_are_listed_those_most_alike(tm
 async def test_a_bank_keeps_criteria_and_lists_their_wordings_together(tmp_path: Path) -> None:
     """Through bank.json and back to candidates; a further wording stands below the first, marked."""
     found, _ = await grouped(session(tmp_path, Grouper()), "criteria-1", bank(2, 2), {})
-    RubricBank(rubrics=tuple(map(bank_rubric, found))).save(tmp_path / "bank")
+    RubricBank(rubrics=found).save(tmp_path / "bank")
     held = RubricBank.load(tmp_path / "bank")
-    assert tuple(candidate_of(entry) for entry in held.rubrics) == tuple(found)
+    assert held.rubrics == found
     shown = [f"{mark}{entry.text}" for entry, mark in by_criterion(held.rubrics)]
     assert shown == ["w0 wording 0", "↳ w0 wording 2", "w1 wording 1", "↳ w1 wording 3"]
 

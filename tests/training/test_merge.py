@@ -1,9 +1,9 @@
 """Merging candidates: which become one, which never do, what is kept; candidates as rubrics of a bank."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,27 +11,27 @@ from rubric_texts import rubric_texts
 
 from svr_async.core.rubric import Check, Rubric, rubric_id
 from svr_async.core.similarity import similarity
-from svr_async.scoring.bank import MAX_SOURCES, RubricBank
+from svr_async.scoring.bank import MAX_NOTE_CHARS, MAX_SOURCES, BankRubric, RubricBank
 from svr_async.training.bank.criteria import checks_differ, differ
 from svr_async.training.bank.edit import merge_banks
-from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, main_domain, merge, without
+from svr_async.training.bank.merge import bank_rubric, main_domain, merge, without
 
 FEW, MANY = Check.of("max_words", n=50), Check.of("max_words", n=100)
 
 
-def candidate(text: str, *sources: str, count: int = 1, aliases: tuple[str, ...] = (), **fields: Any) -> Candidate:
+def candidate(text: str, *sources: str, count: int = 1, aliases: tuple[str, ...] = (), **fields: Any) -> BankRubric:
     """Return a candidate with this text."""
     rubric = Rubric(text=text, **fields)
-    return Candidate(rubric=rubric, source_pair_ids=sources, observed_count=count, aliases=aliases)
+    return BankRubric(rubric=rubric, source_pair_ids=sources, observed_count=count, aliases=aliases)
 
 
-def texts(merged: tuple[Candidate, ...]) -> list[str]:
+def texts(merged: tuple[BankRubric, ...]) -> list[str]:
     """Return the texts of merged candidates."""
     return [one.rubric.text for one in merged]
 
 
 @st.composite
-def candidates(draw: st.DrawFn) -> list[Candidate]:
+def candidates(draw: st.DrawFn) -> list[BankRubric]:
     """Draw candidates with near-identical texts, and checks, counts and sources of all kinds."""
     pool = rubric_texts(40, seed=draw(st.integers(0, 5)), near=0.7)
     rows = draw(st.lists(st.tuples(st.sampled_from(pool), st.integers(1, 4), st.integers(0, 9)), max_size=20))
@@ -46,7 +46,7 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
 
 @given(given_=candidates(), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=80)
-def test_order_does_not_matter_and_merging_again_changes_nothing(given_: list[Candidate], seed: int) -> None:
+def test_order_does_not_matter_and_merging_again_changes_nothing(given_: list[BankRubric], seed: int) -> None:
     """The result is the same for the candidates in any order, and is its own result."""
     merged = merge(given_, cap=None)
     shuffled = random.Random(seed).sample(given_, len(given_))
@@ -56,7 +56,7 @@ def test_order_does_not_matter_and_merging_again_changes_nothing(given_: list[Ca
 
 @given(given_=candidates())
 @settings(deadline=None, max_examples=80)
-def test_nothing_is_lost_and_different_criteria_stay_apart(given_: list[Candidate]) -> None:
+def test_nothing_is_lost_and_different_criteria_stay_apart(given_: list[BankRubric]) -> None:
     """Counts, sources and texts add up; no group holds two texts or checks that differ; no two results could merge."""
     merged = merge(given_, cap=None)
     assert sum(one.observed_count for one in merged) == sum(one.observed_count for one in given_)
@@ -70,7 +70,7 @@ def test_nothing_is_lost_and_different_criteria_stay_apart(given_: list[Candidat
     assert not any(_could_merge(a, b) for a in merged for b in merged if a is not b)
 
 
-def _could_merge(a: Candidate, b: Candidate) -> bool:
+def _could_merge(a: BankRubric, b: BankRubric) -> bool:
     if similarity(a.rubric.text, b.rubric.text) < 0.88 or checks_differ(a.rubric.check, b.rubric.check):
         return False
     return not any(differ(x, y) for x in a.texts for y in b.texts)
@@ -222,24 +222,17 @@ def test_what_was_pruned_does_not_come_back() -> None:
 DOMAINS = {"p1": "code", "p2": "code", "p3": "chat", "p4": "chat"}
 
 
-def test_a_candidate_and_its_fit_become_a_bank_rubric_and_back() -> None:
+def test_the_results_of_a_fit_are_added_to_a_candidate() -> None:
     """All that the candidate knew is kept; the fit's facts are added."""
-    given = Candidate(
+    given = BankRubric(
         rubric=Rubric(text="Cites a source", check=Check.of("max_words", n=9)),
         source_pair_ids=("p1", "p2", "p3"),
         observed_count=5,
         aliases=("Names a source",),
     )
-    entry = bank_rubric(
-        given,
-        weight=float(np.float32(0.5)),
-        activation_rate=0.1,
-        support_count=2,
-        example_prompts=["p9"] * 9,
-        domains=DOMAINS,
-    )
-    assert candidate_of(entry) == given
-    assert (entry.weight, entry.domain, entry.support_count, len(entry.example_prompts)) == (0.5, "code", 2, 5)
+    long = "x" * (MAX_NOTE_CHARS + 1)
+    entry = bank_rubric(replace(given, aliases=(long, *given.aliases)), weight=0.5, support_count=2)
+    assert entry == replace(given, weight=0.5, support_count=2)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +247,8 @@ def test_a_domain_needs_more_than_half(pairs: list[str], domain: str) -> None:
 def test_a_bank_keeps_some_source_pairs_of_a_frequent_rubric() -> None:
     """A rubric of a hundred thousand pairs names some of them; how often it was proposed and its domain are of all."""
     pairs = tuple(f"p{number:06}" for number in range(5000))
-    given = Candidate(rubric=Rubric(text="Cites a source"), source_pair_ids=pairs, observed_count=5000)
-    entry = bank_rubric(given, domains=dict.fromkeys(pairs[1500:], "code"))
+    given = BankRubric(rubric=Rubric(text="Cites a source"), source_pair_ids=pairs, observed_count=5000)
+    entry = bank_rubric(given, domain=main_domain(pairs, dict.fromkeys(pairs[1500:], "code")))
     assert entry.source_pair_ids == pairs[:MAX_SOURCES]
     assert (entry.observed_count, entry.domain) == (5000, "code")
     assert len(merge_banks([RubricBank(rubrics=(entry,))]).rubrics[0].source_pair_ids) == MAX_SOURCES

@@ -1,7 +1,5 @@
 """Runs of 13 words that texts share: refused rubrics, and training pairs that overlap with a benchmark."""
 
-from collections import Counter
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,9 +85,8 @@ def test_rubrics_that_only_sound_like_it_are_taken(text: str) -> None:
 )
 def test_what_is_refused(text: str, reason: str) -> None:
     """No text, a long text, and 13 words of the pair (26 characters of Chinese), in any case and punctuation."""
-    taken, refused = screen([Rubric(text=text)] if text.strip() else [], PAIR)
     assert refusal(text, *RUNS) == reason
-    assert not text.strip() or (len(taken), refused) == (not reason, Counter([reason] if reason else []))
+    assert len(screen([Rubric(text=text)] if text.strip() else [], PAIR)) == (not reason)
 
 
 @given(before=st.lists(st.sampled_from("abcdefg"), max_size=6), start=st.integers(0, 7), after=st.integers(0, 3))

@@ -23,11 +23,10 @@ from svr_async.errors import UsageError
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
-from svr_async.training.bank.merge import Candidate
-from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.boundary import extend, find_negatives, find_support
+from svr_async.scoring.bank import BankRubric
+from svr_async.training.rounds.algorithm import FitLog, prune, run_rounds
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.fits import FitLog, prune
+from svr_async.training.rounds.induction import extend, find_negatives, find_support
 from svr_async.training.rounds.publish import chosen_round
 from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundCarryover, Session
 from svr_async.training.running.settings import load_data, train_config
@@ -76,7 +75,7 @@ def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], An
     return lambda _, arrays: np.asarray(margins(arrays.n_pairs), np.float32)
 
 
-def unfitted(_run: Session, _number: int, _log: FitLog, judged: JudgedRound) -> Any:
+def unfitted(_run: Session, _log: FitLog, judged: JudgedRound) -> Any:
     """Return a selector with equal weights, after pruning."""
     whole = selector(judged.train.n_features, len(judged.bank))
     kept = np.array(prune(config_of("paper"), judged, whole))
@@ -184,7 +183,7 @@ def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tm
              for end, check in zip((" for", " by"), checks, strict=True)]  # fmt: skip
     run = near_session(tmp_path, config_of(preset))
     for rubrics in (SHORT, alike):
-        bank = tuple(Candidate(rubric=rubric) for rubric in rubrics)
+        bank = tuple(BankRubric(rubric=rubric) for rubric in rubrics)
         arrays = run.arrays(run.indexed(bank), run.material.train)
         judged = JudgedRound(number=1, bank=bank, train=arrays, dev=arrays, measured=arrays, support={}, last=True)
         kept = prune(run.config, judged, selector(arrays.n_features, 2))

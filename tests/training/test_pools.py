@@ -16,10 +16,9 @@ from scipy.sparse import csr_matrix
 from svr_async.core.pair import Order, hashed_order
 from svr_async.core.rubric import Rubric
 from svr_async.errors import UsageError
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import Pool, TrainConfig
 from svr_async.training.rounds.pools import (
-    PoolInputs,
     PoolTask,
     choose_pools,
     judge_pools,
@@ -37,27 +36,27 @@ def sources(seed: int = 0) -> Sources:
     """Return the sources of rubrics that one to three pairs gave, each with another prompt."""
     rng = np.random.default_rng(seed)
     picks = [rng.choice(N_PAIRS, size=rng.integers(1, 4), replace=False) for _ in range(N_RUBRICS)]
-    bank = [Candidate(rubric=Rubric(text="x"), source_pair_ids=tuple(f"p{k}" for k in pick)) for pick in picks]
+    bank = [BankRubric(rubric=Rubric(text="x"), source_pair_ids=tuple(f"p{k}" for k in pick)) for pick in picks]
     return Sources.of(bank, {f"p{n}": n for n in range(N_PAIRS)})
 
 
-def inputs(seed: int = 0, **changes: Any) -> PoolInputs:
+def inputs(seed: int = 0, **changes: Any) -> dict[str, Any]:
     """Return the inputs of twelve pairs with a prompt each, whose cluster gives nine rubrics."""
     rows = range(N_PAIRS)
-    made = PoolInputs(
-        pair_ids=[f"p{row}" for row in rows],
-        wanted=[np.random.default_rng([seed, row]).permutation(N_RUBRICS)[:9].astype(np.int32) for row in rows],
-        own=[sources(seed).own(row) for row in rows],
-        judged=[NOTHING] * N_PAIRS,
-        observed=np.arange(1, N_RUBRICS + 1),
-        criteria=np.arange(N_RUBRICS, dtype=np.int32),
-    )
-    return replace(made, **changes)
+    made: dict[str, Any] = {
+        "pair_ids": [f"p{row}" for row in rows],
+        "wanted": [np.random.default_rng([seed, row]).permutation(N_RUBRICS)[:9].astype(np.int32) for row in rows],
+        "own": [sources(seed).own(row) for row in rows],
+        "judged": [NOTHING] * N_PAIRS,
+        "observed": np.arange(1, N_RUBRICS + 1),
+        "criteria": np.arange(N_RUBRICS, dtype=np.int32),
+    }
+    return made | changes
 
 
-def pools_of(made: PoolInputs, size: int, number: int = 1) -> list[list[int]]:
+def pools_of(made: dict[str, Any], size: int, number: int = 1) -> list[list[int]]:
     """Return pools as lists."""
-    return [pool.tolist() for pool in choose_pools(made, size, round_number=number)]
+    return [pool.tolist() for pool in choose_pools(**made, size=size, round_number=number)]
 
 
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -69,11 +68,11 @@ def test_rubrics_that_only_this_prompt_gave_are_never_in_its_pool(seed: int, siz
     """Whatever the sizes: no own rubric, none twice, rising order, as many as asked for; the wanted ones come first."""
     made = inputs(seed)
     for row, pool in enumerate(pools_of(made, size, number)):
-        own = set(made.own[row].tolist())
+        own = set(made["own"][row].tolist())
         assert not own & set(pool)
         assert pool == sorted(set(pool))
         assert len(pool) == min(size, N_RUBRICS - len(own))
-        wanted = [index for index in made.wanted[row].tolist() if index not in own]
+        wanted = [index for index in made["wanted"][row].tolist() if index not in own]
         assert set(wanted[: size - -(-size // 5)]) <= set(pool)
 
 
@@ -81,7 +80,7 @@ def test_a_rubric_that_other_prompts_gave_too_may_be_judged_where_it_was_mined()
     """With room for all of them, a pool holds the shared rubrics and lacks only the own ones."""
     made, shared = inputs(), 0
     for row, pool in enumerate(pools_of(made, N_RUBRICS)):
-        assert set(pool) == set(range(N_RUBRICS)) - set(made.own[row].tolist())
+        assert set(pool) == set(range(N_RUBRICS)) - set(made["own"][row].tolist())
         shared += len(set(pool) & set(sources().rubrics_of[row]))
     assert shared > 0
 
@@ -101,20 +100,20 @@ def test_a_draw_depends_on_the_pair_id_and_the_round_and_not_on_the_place() -> N
     whole = pools_of(made, 6)
     assert pools_of(made, 6) == whole
     assert pools_of(made, 6, number=2) != whole
-    assert pools_of(replace(made, pair_ids=[f"q{n}" for n in range(N_PAIRS)]), 6) != whole
+    assert pools_of(made | {"pair_ids": [f"q{n}" for n in range(N_PAIRS)]}, 6) != whole
     for count in (1, 5):
-        parts: dict[str, Any] = {name: getattr(made, name)[:count] for name in ("pair_ids", "wanted", "own", "judged")}
-        assert pools_of(replace(made, **parts), 6) == whole[:count]
+        parts = {name: made[name][:count] for name in ("pair_ids", "wanted", "own", "judged")}
+        assert pools_of(made | parts, 6) == whole[:count]
 
 
 def test_rubrics_that_are_judged_already_are_left_out() -> None:
     """A second plan of the same round asks nothing again."""
     made = inputs()
-    first = choose_pools(made, 10, round_number=1)
-    for before, after in zip(first, pools_of(replace(made, judged=first), 10), strict=True):
+    first = choose_pools(**made, size=10, round_number=1)
+    for before, after in zip(first, pools_of(made | {"judged": first}, 10), strict=True):
         assert not set(before.tolist()) & set(after)
     everything = [np.arange(N_RUBRICS, dtype=np.int32)] * N_PAIRS
-    assert pools_of(replace(made, judged=everything), 10) == [[]] * N_PAIRS
+    assert pools_of(made | {"judged": everything}, 10) == [[]] * N_PAIRS
 
 
 def test_rarely_judged_rubrics_are_drawn_more_often() -> None:
@@ -267,7 +266,7 @@ async def test_every_policy_judges_its_pools_once_and_keeps_them(
 ) -> None:
     """`all` the bank, `own` what the pair gave, never a dev pair on its own; a stage that was kept asks nothing."""
     judge, config = Baker({"bad": {OVEN: FAIL, TIME: None}}), TrainConfig(pool=policy)
-    bank = [Candidate(rubric=OVEN, source_pair_ids=("p0", "p1")), Candidate(rubric=TIME, source_pair_ids=("p4",))]
+    bank = [BankRubric(rubric=OVEN, source_pair_ids=("p0", "p1")), BankRubric(rubric=TIME, source_pair_ids=("p4",))]
     for _ in range(2):
         run = session(tmp_path, config, judge)
         indexed = run.indexed(bank)

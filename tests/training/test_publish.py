@@ -23,7 +23,7 @@ from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Preference
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.bank.merge import EXAMPLES, Candidate
+from svr_async.training.bank.merge import EXAMPLES
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.publish import (
     USES,
@@ -37,7 +37,7 @@ from svr_async.training.rounds.session import prepare
 from svr_async.training.rounds.stages import TrainingJudges
 
 TEXTS = ("Names the year", "Shows the code")
-BANK = [Candidate(rubric=Rubric(text=text)) for text in TEXTS]
+BANK = [BankRubric(rubric=Rubric(text=text)) for text in TEXTS]
 ONE = Selector(
     kind="topics",
     hidden=np.zeros((1, 1), np.float32),

@@ -10,9 +10,9 @@ from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.session import HardNegative, Ledger, Prompts, Session, Sources, prepare
+from svr_async.training.rounds.session import HardNegative, Ledger, Material, Session, Sources, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
 
 PAIRS = [
@@ -20,9 +20,9 @@ PAIRS = [
     for n, word in enumerate(("butter", "salt", "butter", "water"))
 ]
 BANK = [
-    Candidate(rubric=Rubric(text="Names butter"), source_pair_ids=("p0", "p2")),
-    Candidate(rubric=Rubric(text="Weighs the salt"), source_pair_ids=("p1", "p3", "gone")),
-    Candidate(rubric=Rubric(text="Is brief"), source_pair_ids=("gone",)),
+    BankRubric(rubric=Rubric(text="Names butter"), source_pair_ids=("p0", "p2")),
+    BankRubric(rubric=Rubric(text="Weighs the salt"), source_pair_ids=("p1", "p3", "gone")),
+    BankRubric(rubric=Rubric(text="Is brief"), source_pair_ids=("gone",)),
 ]
 IDS = [candidate.rubric.id for candidate in BANK]
 
@@ -80,9 +80,9 @@ def test_an_entry_takes_a_few_bytes() -> None:
 # ── prompts and sources ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def prompts() -> Prompts:
+def prompts() -> Material:
     """Return the prompts of all pairs."""
-    return prepare(PAIRS[:3], PAIRS[3:], digest="d").prompts
+    return prepare(PAIRS[:3], PAIRS[3:], digest="d")
 
 
 def test_prompts_are_distinct_and_in_order_of_appearance() -> None:
@@ -91,7 +91,7 @@ def test_prompts_are_distinct_and_in_order_of_appearance() -> None:
     assert list(made.row_of) == ["bread and butter", "bread and salt", "bread and water"]
     assert [made.row(pair) for pair in PAIRS] == [0, 1, 0, 2]
     for row in range(3):
-        np.testing.assert_allclose(np.linalg.norm(made.features(row)[1]), 1, rtol=1e-5)
+        np.testing.assert_allclose(np.linalg.norm(made.features_of(row)[1]), 1, rtol=1e-5)
 
 
 def test_own_rubrics_come_from_one_prompt_only_however_many_pairs_it_has() -> None:

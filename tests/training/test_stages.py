@@ -20,8 +20,8 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController, StoppedError
 from svr_async.errors import ArtefactError, AuthError, CoverageError
 from svr_async.judges.protocol import Answer
+from svr_async.scoring.bank import BankRubric
 from svr_async.scoring.provenance import training_fingerprint
-from svr_async.training.bank.merge import Candidate
 from svr_async.training.rounds import stages as module
 from svr_async.training.rounds.stages import (
     StageEndsError,
@@ -36,8 +36,8 @@ from svr_async.training.rounds.stages import (
 
 Z: NDArray[Any] = np.array([0.25, np.nan, -1.25], np.float32)
 CANDIDATES = (
-    Candidate(rubric=Rubric(text="Is brief", check=Check.of("max_words", n=50, of=("a", "é")), importance="major")),
-    Candidate(rubric=Rubric(text="Names the river"), source_pair_ids=("p1",), observed_count=3, aliases=("x",)),
+    BankRubric(rubric=Rubric(text="Is brief", check=Check.of("max_words", n=50, of=("a", "é")), importance="major")),
+    BankRubric(rubric=Rubric(text="Names the river"), source_pair_ids=("p1",), observed_count=3, aliases=("x",)),
 )
 
 
@@ -56,7 +56,7 @@ def test_a_stage_of_the_same_inputs_is_read_back_and_of_others_is_not(tmp_path: 
     assert stages.load("judge-2", "d", np.ndarray) is None
     stages.save("judge-1", "e", CANDIDATES)
     assert stages.load("judge-1", "d", np.ndarray) is None
-    assert stages.load("judge-1", "e", tuple[Candidate, ...]) == CANDIDATES
+    assert stages.load("judge-1", "e", tuple[BankRubric, ...]) == CANDIDATES
 
 
 def test_marks_and_outcomes_are_kept_with_a_stage(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_stages_of_another_version_or_with_open_questions_are_computed_again(
     Stages(tmp_path).save("induce-1", "d", CANDIDATES, {"scored": 2, "refusal": 1})
     Stages(tmp_path).save("judge-1", "d", Z, {"scored": 9})
     again = Stages(tmp_path, retry=True)
-    assert again.load("induce-1", "d", tuple[Candidate, ...]) is None
+    assert again.load("induce-1", "d", tuple[BankRubric, ...]) is None
     assert again.load("judge-1", "d", np.ndarray) is not None
     monkeypatch.setattr(module, "__version__", "99.0")
     assert Stages(tmp_path).load("judge-1", "d", np.ndarray) is None
@@ -107,7 +107,7 @@ def test_no_flipped_bit_and_no_cut_is_overlooked(
         held[place] ^= 1 << bit
     path.write_bytes(held)
     with pytest.raises(ArtefactError, match=r"judge-1\.stage cannot be read.*") as caught:
-        Stages(folder).load("judge-1", "d", tuple[Candidate, ...])
+        Stages(folder).load("judge-1", "d", tuple[BankRubric, ...])
     assert caught.value.exit_code == 7
     assert "remove that file" in caught.value.one_line()
 

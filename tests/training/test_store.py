@@ -18,7 +18,7 @@ from stand_ins import UnaskedAuthor, UnaskedJudge
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, DataError, UsageError
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import FitTerms, TrainConfig
 from svr_async.training.rounds.session import HardNegative, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
@@ -38,7 +38,7 @@ from svr_async.training.store.imported import import_store
 PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(8)]
 TEXTS = ("Names at most 50 words of it", "Names at most 100 words of it", "Is brief")
 BANK = tuple(
-    Candidate(rubric=Rubric(text=text, check=check), source_pair_ids=sources, observed_count=len(sources))
+    BankRubric(rubric=Rubric(text=text, check=check), source_pair_ids=sources, observed_count=len(sources))
     for text, sources, check in zip(
         TEXTS, (("p0",), ("p0", "p2", "p6"), ("p3",)), (Check.of("max_words", n=50), None, None), strict=True
     )
@@ -51,7 +51,7 @@ HEADER = Header(
 
 
 def judged_round(
-    bank: tuple[Candidate, ...] = BANK, negatives: tuple[HardNegative, ...] = NEGATIVES, named: bool = False
+    bank: tuple[BankRubric, ...] = BANK, negatives: tuple[HardNegative, ...] = NEGATIVES, named: bool = False
 ) -> tuple[Session, JudgedRound]:
     """Return a session and its round: six training pairs, two dev pairs, one entry for measuring alone."""
     pairs = [replace(pair, source=f"set {n % 3}") for n, pair in enumerate(PAIRS)] if named else PAIRS
@@ -90,7 +90,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("negatives", [NEGATIVES, ()])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_rounds_store_gives_back_what_the_round_was_fitted_on(
-    tmp_path: Path, bank: tuple[Candidate, ...], negatives: tuple[HardNegative, ...], named: bool
+    tmp_path: Path, bank: tuple[BankRubric, ...], negatives: tuple[HardNegative, ...], named: bool
 ) -> None:
     """Arrays, byte by byte; bank, criteria, support, terms, and what only measuring judged."""
     session, judged = judged_round(bank, negatives, named)

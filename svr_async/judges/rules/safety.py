@@ -2,7 +2,7 @@
 
 How harmful a prompt sounds is a sum of weights over dangerous words and phrases: a rough sense, not a classifier. On
 prompts that the lists were not written against (half of a public set of harmful and everyday prompts), the sum orders a
-harmful before a harmless prompt in three of four pairs. Where single words are chosen to mislead, it is no better than
+harmful before a harmless prompt in three of four pairs. Where single words are chosen to mislead, it is not better than
 chance. Words are matched by stem, phrases as they stand.
 """
 

@@ -102,7 +102,7 @@ CHECKS.simple(
 
 @CHECKS.add("is plain text without Markdown", "format", opposite=("uses_markdown", "is formatted with Markdown"))
 def plain_text(response: TextView) -> bool:
-    """There is no Markdown: no bullets, headings, tables, bold text or fenced code."""
+    """No Markdown: no bullets, headings, tables, bold text or fenced code."""
     layout = response.layout
     bullets = any(not item.numbered for item in layout.items)
     return not (bullets or layout.headings or layout.tables or layout.code or _BOLD.search(response.text))

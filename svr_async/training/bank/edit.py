@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
 from math import fsum
 from pathlib import Path
@@ -19,7 +19,7 @@ from svr_async.errors import StorageError, UsageError
 from svr_async.scoring.bank import MAX_ALIASES, UNIFORM, BankHistory, BankRubric, Edit, InferenceSettings, RubricBank
 from svr_async.scoring.bank_card import in_one_level
 from svr_async.training.bank.criteria import differ, predicate
-from svr_async.training.bank.merge import Candidate, bank_rubric, candidate_of, merge, near_duplicates
+from svr_async.training.bank.merge import EXAMPLES, bank_rubric, merge, near_duplicates
 
 NEVER = np.float32(-1e6)  # the logit of an added rubric: the fit shares attention among the others as before
 OTHER_CHECK = {"numbers", "quoted words", "negation"}  # what a check cannot follow in a new text
@@ -172,7 +172,7 @@ def merge_banks(banks: Sequence[RubricBank]) -> RubricBank:
     weights equal and distinguish rubrics by how active they are. Activation rates are dropped.
     """
     entries = [entry for bank in banks for entry in _by_importance(bank)]
-    merged = merge([candidate_of(entry) for entry in entries])
+    merged = merge(entries)
     place = {rubric_id(text): number for number, candidate in enumerate(merged) for text in candidate.texts}
     members: list[list[BankRubric]] = [[] for _ in merged]
     for entry in entries:
@@ -203,15 +203,16 @@ def _by_importance(bank: RubricBank) -> Iterator[BankRubric]:
             yield replace(entry, weight=entry.weight * alpha)
 
 
-def _joined(candidate: Candidate, members: Sequence[BankRubric]) -> BankRubric:
+def _joined(candidate: BankRubric, members: Sequence[BankRubric]) -> BankRubric:
     counts = [max(1, entry.observed_count) for entry in members]
-    joined = bank_rubric(
+    prompts = dict.fromkeys(key for entry in members for key in entry.example_prompts)
+    return bank_rubric(
         candidate,
         weight=fsum(n * entry.weight for n, entry in zip(counts, members, strict=True)) / sum(counts),
+        domain=_common(entry.domain for entry in members),
         support_count=sum(entry.support_count for entry in members),
-        example_prompts=tuple(dict.fromkeys(key for entry in members for key in entry.example_prompts)),
+        example_prompts=tuple(prompts)[:EXAMPLES],
     )
-    return replace(joined, domain=_common(entry.domain for entry in members))
 
 
 def _common(values: Iterable[str]) -> str:
@@ -226,66 +227,40 @@ def _common(values: Iterable[str]) -> str:
 Change = tuple[BankRubric, BankRubric]  # a rubric of the first bank, and the same or a near-identical one of the second
 
 
-@dataclass(frozen=True, slots=True)
-class BankDiff:
-    """Rubrics of the second bank only, of the first only, reworded, and of both; each list by weight.
-
-    `edits` are those by hand that only the second bank has; `settings` map a name to both values.
-    """
-
-    gained: Sequence[BankRubric]
-    lost: Sequence[BankRubric]
-    reworded: Sequence[Change]
-    kept: Sequence[Change]
-    settings: Mapping[str, tuple[Any, Any]]
-    edits: Sequence[Edit]
-
-    @property
-    def switched(self) -> list[Change]:
-        """Those of both that only one bank has disabled."""
-        return [(one, two) for one, two in (*self.kept, *self.reworded) if one.disabled is not two.disabled]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the difference as plain JSON values."""
-        return {
-            "gained": list(map(_plain, self.gained)),
-            "lost": list(map(_plain, self.lost)),
-            "reworded": list(map(_both, self.reworded)),
-            "kept": list(map(_both, self.kept)),
-            "switched": list(map(_both, self.switched)),
-            "edits": [asdict(edit) for edit in self.edits],
-            "settings": self.settings,
-        }
-
-
 def _plain(entry: BankRubric) -> dict[str, Any]:
     plain = {"id": entry.id, "text": entry.text, "weight": entry.weight}
     return plain | ({"disabled": True} if entry.disabled else {})
 
 
-def _both(change: Change) -> dict[str, Any]:
-    return {"first": _plain(change[0]), "second": _plain(change[1])}
+def _both(changes: Iterable[Change]) -> list[dict[str, Any]]:
+    return [{"first": _plain(one), "second": _plain(other)} for one, other in changes]
 
 
-def diff_banks(first: RubricBank, second: RubricBank) -> BankDiff:
-    """Compare two banks; a rubric is reworded if a new one has its text as an alias, or if merging would join them."""
+def diff_banks(first: RubricBank, second: RubricBank) -> dict[str, Any]:
+    """Compare two banks, as plain values: rubrics of one bank only, reworded, and of both; each list by weight.
+
+    A rubric is reworded if a new one has its text as an alias, or if merging would join them. `switched` are those that
+    only one bank has disabled, `edits` those by hand that only the second has; `settings` map a name to both values.
+    """
     old, new = ({entry.id: entry for entry in sorted(bank.rubrics, key=_by_weight)} for bank in (first, second))
     kept = [(entry, new[key]) for key, entry in old.items() if key in new]
+    kept.sort(key=lambda change: -abs(change[1].weight - change[0].weight))
     lost = [entry for key, entry in old.items() if key not in new]
     gained = [entry for key, entry in new.items() if key not in old]
-    reworded = _paired(lost, gained)
+    reworded = sorted(_paired(lost, gained), key=lambda change: _by_weight(change[1]))
     moved = {entry.id for change in reworded for entry in change}
     settings = [_settings(bank) for bank in (first, second)]
     values = {name: tuple(one.get(name) for one in settings) for name in sorted({*settings[0], *settings[1]})}
     edits = [bank.history.edits if bank.history else () for bank in (first, second)]
-    return BankDiff(
-        gained=[entry for entry in gained if entry.id not in moved],
-        lost=[entry for entry in lost if entry.id not in moved],
-        reworded=sorted(reworded, key=lambda change: _by_weight(change[1])),
-        kept=sorted(kept, key=lambda change: -abs(change[1].weight - change[0].weight)),
-        settings={name: (one, other) for name, (one, other) in values.items() if one != other},
-        edits=[edit for edit in edits[1] if edit not in edits[0]],
-    )
+    return {
+        "gained": [_plain(entry) for entry in gained if entry.id not in moved],
+        "lost": [_plain(entry) for entry in lost if entry.id not in moved],
+        "reworded": _both(reworded),
+        "kept": _both(kept),
+        "switched": _both((one, other) for one, other in (*kept, *reworded) if one.disabled is not other.disabled),
+        "edits": [asdict(edit) for edit in edits[1] if edit not in edits[0]],
+        "settings": {name: (one, other) for name, (one, other) in values.items() if one != other},
+    }
 
 
 def _by_weight(entry: BankRubric) -> tuple[float, str]:
@@ -319,34 +294,37 @@ def _settings(bank: RubricBank) -> dict[str, Any]:
     return in_one_level(groups) | words
 
 
-def diff_sheet(diff: BankDiff) -> Parts:
+def diff_sheet(diff: Mapping[str, Any]) -> Parts:
     """Yield what changed from one bank to another."""
-    counts = (("gained", diff.gained), ("lost", diff.lost), ("reworded", diff.reworded), ("kept", diff.kept))
-    yield Line(label="rubrics", text=", ".join(f"{len(entries)} {name}" for name, entries in counts))
+    counts = (f"{len(diff[name])} {name}" for name in ("gained", "lost", "reworded", "kept"))
+    yield Line(label="rubrics", text=", ".join(counts))
     edits = [
-        (one.date, one.author, one.what, one.rubric, " → ".join(filter(None, (one.was, one.now))), one.reason)
-        for one in diff.edits
+        (*(one[name] for name in ("date", "author", "what", "rubric")), _arrow(one["was"], one["now"]), one["reason"])
+        for one in diff["edits"]
     ]
     yield from _table("edits by hand", ("date", "by", "what", "rubric", "change", "reason"), edits, texts=6)
-    settings = [(name, plain_word(one), plain_word(other)) for name, (one, other) in diff.settings.items()]
+    settings = [(name, plain_word(one), plain_word(other)) for name, (one, other) in diff["settings"].items()]
     yield from _table("settings and metrics", ("what", "first", "second"), settings, texts=2)
-    for title, entries in (("gained", diff.gained), ("lost", diff.lost)):
-        yield from _table(title, ("id", "weight", "rubric"), [(e.id, f"{e.weight:.3f}", e.text) for e in entries])
-    reweighed = [(one, other) for one, other in diff.kept if one.weight != other.weight]
-    for title, changes in (("reworded", diff.reworded), ("reweighed", reweighed)):
-        rows = [
-            (
-                b.id,
-                f"{a.weight:.3f}",
-                f"{b.weight:.3f}",
-                f"{b.weight - a.weight:+.3f}",
-                " → ".join({a.text: 0, b.text: 0}),
-            )
-            for a, b in changes
-        ]
-        yield from _table(title, ("id", "first", "second", "by", "rubric"), rows)
-    switched = [(b.id, "disabled" if b.disabled else "enabled", b.text) for _, b in diff.switched]
-    yield from _table("disabled or enabled", ("id", "now", "rubric"), switched, texts=2)
+    for title in ("gained", "lost"):
+        rows = [(one["id"], f"{one['weight']:.3f}", one["text"]) for one in diff[title]]
+        yield from _table(title, ("id", "weight", "rubric"), rows)
+    reweighed = [both for both in diff["kept"] if both["first"]["weight"] != both["second"]["weight"]]
+    for title, changes in (("reworded", diff["reworded"]), ("reweighed", reweighed)):
+        changed = [_changed(**both) for both in changes]
+        yield from _table(title, ("id", "first", "second", "by", "rubric"), changed)
+    rubrics = [both["second"] for both in diff["switched"]]
+    rows = [(one["id"], "disabled" if "disabled" in one else "enabled", one["text"]) for one in rubrics]
+    yield from _table("disabled or enabled", ("id", "now", "rubric"), rows, texts=2)
+
+
+def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[str, ...]:
+    was, now = first["weight"], second["weight"]
+    return second["id"], f"{was:.3f}", f"{now:.3f}", f"{now - was:+.3f}", _arrow(first["text"], second["text"])
+
+
+def _arrow(was: str, now: str) -> str:
+    """Return both texts once, without an empty one."""
+    return " → ".join(dict.fromkeys(filter(None, (was, now))))
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> Parts:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from math import fsum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,33 +122,13 @@ def drop_redundant(order: Sequence[int], similar: Iterable[tuple[int, int, float
 # ── merging ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A proposed rubric, or several merged into one: `observed_count` proposals from the pairs in `source_pair_ids`.
-
-    `aliases` are the other texts that it was proposed with, in alphabetical order. Candidates with the same
-    `criterion`, the id of the first of them, are one criterion in other words; empty for a criterion of one wording.
-    """
-
-    rubric: Rubric
-    source_pair_ids: tuple[str, ...] = ()
-    observed_count: int = 1
-    aliases: tuple[str, ...] = ()
-    criterion: str = ""
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The text and its aliases."""
-        return (self.rubric.text, *self.aliases)
-
-
 def merge(
-    candidates: Iterable[Candidate],
+    candidates: Iterable[BankRubric],
     *,
     cutoff: float = MERGE_CUTOFF,
     cap: int | None = BANK_CAP,
     by_text_alone: bool = False,
-) -> tuple[Candidate, ...]:
+) -> tuple[BankRubric, ...]:
     """Return the candidates with near-identical ones merged, the most observed first, at most `cap` of them.
 
     Candidates with the same rubric id become one. Then, in the order (most observed, most sources, shortest,
@@ -206,7 +187,7 @@ _similarity = lru_cache(maxsize=65_536)(similarity)  # a merge of several passes
 class _Group:
     """Candidates that become one; the check of the group, and in `checked` the texts that were proposed with it."""
 
-    def __init__(self, same: Sequence[Candidate]) -> None:
+    def __init__(self, same: Sequence[BankRubric]) -> None:
         spellings = Counter[str]()
         for one in same:
             spellings[one.rubric.text] += one.observed_count
@@ -253,7 +234,7 @@ class _Group:
         sums = [fsum(row) for row in ratios.tolist()]  # exact, so that the order of the texts does not matter
         return eligible[sums.index(max(sums))]
 
-    def candidate(self) -> Candidate:
+    def candidate(self) -> BankRubric:
         """Return the group as one candidate: most frequent facet, strongest importance, its text's grounding."""
         facets = Counter[str]()
         for one in self.members:
@@ -267,7 +248,7 @@ class _Group:
             grounding=min(filter(None, same), default=""),
             check=self.check,
         )
-        return Candidate(
+        return BankRubric(
             rubric=rubric,
             source_pair_ids=tuple(sorted(self.sources)),
             observed_count=self.count,
@@ -280,9 +261,9 @@ def _place(word: str, order: Sequence[str]) -> tuple[int, bool, str]:
     return order.index(word) if word in order else len(order), not word, word
 
 
-def _by_id(candidates: Iterable[Candidate]) -> list[_Group]:
+def _by_id(candidates: Iterable[BankRubric]) -> list[_Group]:
     """Return one group for each rubric id; each alias goes to the best group that has it, unless it is a rubric."""
-    same: dict[str, list[Candidate]] = defaultdict(list)
+    same: dict[str, list[BankRubric]] = defaultdict(list)
     for candidate in candidates:
         same[candidate.rubric.id].append(candidate)
     groups = [_Group(members) for members in same.values()]
@@ -295,7 +276,7 @@ def _by_id(candidates: Iterable[Candidate]) -> list[_Group]:
     return groups
 
 
-def without(candidates: Iterable[Candidate], pruned: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def without(candidates: Iterable[BankRubric], pruned: Iterable[BankRubric]) -> tuple[BankRubric, ...]:
     """Return the candidates that are not, under any of their texts, among the pruned (Algorithm 1, BuildBank)."""
     gone = {rubric_id(text) for candidate in pruned for text in candidate.texts}
     return tuple(one for one in candidates if gone.isdisjoint(map(rubric_id, one.texts)))
@@ -304,46 +285,17 @@ def without(candidates: Iterable[Candidate], pruned: Iterable[Candidate]) -> tup
 # ── candidates and a bank's rubrics ─────────────────────────────────────────────────────────────────────────────────
 
 
-def criterion_numbers(bank: Sequence[Candidate]) -> NDArray[np.int32] | None:
+def criterion_numbers(bank: Sequence[BankRubric]) -> NDArray[np.int32] | None:
     """Return the number of each rubric's criterion, in order of first appearance; None if each has a separate one."""
     labels = [candidate.criterion or candidate.rubric.id for candidate in bank]
     number = {label: place for place, label in enumerate(dict.fromkeys(labels))}
     return np.array([number[label] for label in labels], dtype=np.int32) if len(number) < len(labels) else None
 
 
-def bank_rubric(
-    candidate: Candidate,
-    *,
-    weight: float = 1.0,
-    activation_rate: float = 0.0,
-    support_count: int = 0,
-    example_prompts: Sequence[str] = (),
-    domains: Mapping[str, str] | None = None,
-) -> BankRubric:
-    """Return a candidate as a bank's rubric, with the results of the fit; `domains` maps pair ids to domains."""
-    return BankRubric(
-        rubric=candidate.rubric,
-        weight=float(weight),
-        domain=main_domain(candidate.source_pair_ids, domains or {}),
-        observed_count=candidate.observed_count,
-        support_count=support_count,
-        activation_rate=float(activation_rate),
-        aliases=tuple(alias for alias in candidate.aliases if len(alias) <= MAX_NOTE_CHARS)[:MAX_ALIASES],
-        criterion=candidate.criterion,
-        source_pair_ids=candidate.source_pair_ids[:MAX_SOURCES],
-        example_prompts=tuple(example_prompts)[:EXAMPLES],
-    )
-
-
-def candidate_of(entry: BankRubric) -> Candidate:
-    """Return a bank's rubric as a candidate, without the results of the fit."""
-    return Candidate(
-        rubric=entry.rubric,
-        source_pair_ids=entry.source_pair_ids,
-        observed_count=entry.observed_count,
-        aliases=entry.aliases,
-        criterion=entry.criterion,
-    )
+def bank_rubric(candidate: BankRubric, **fields: Any) -> BankRubric:
+    """Return a candidate with the results of its fit, and no more aliases and sources than a bank holds."""
+    aliases = tuple(alias for alias in candidate.aliases if len(alias) <= MAX_NOTE_CHARS)[:MAX_ALIASES]
+    return replace(candidate, aliases=aliases, source_pair_ids=candidate.source_pair_ids[:MAX_SOURCES], **fields)
 
 
 def main_domain(pair_ids: Iterable[str], domains: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,13 +75,11 @@ _RELATIVE = re.compile(
 )
 
 
-def screen(rubrics: Iterable[Rubric], pair: PreferencePair) -> tuple[list[Rubric], Counter[str]]:
-    """Return the rubrics proposed for a pair that may enter the bank, and the number refused for each reason."""
+def screen(rubrics: Iterable[Rubric], pair: PreferencePair) -> list[Rubric]:
+    """Return the rubrics proposed for a pair that may enter the bank."""
     prompt = frozenset(runs_of(prompt_text(pair.prompt)))
     responses = frozenset((*runs_of(pair.chosen), *runs_of(pair.rejected)))
-    reasons = [(rubric, refusal(rubric.text, prompt, responses)) for rubric in rubrics]
-    refused = Counter(reason for _, reason in reasons if reason)
-    return [rubric for rubric, reason in reasons if not reason], refused
+    return [rubric for rubric in rubrics if not refusal(rubric.text, prompt, responses)]
 
 
 def refusal(text: str, prompt: frozenset[Run] = frozenset(), responses: frozenset[Run] = frozenset()) -> str:

@@ -6,32 +6,196 @@ killed run resumes where it was and ends with the same bank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from svr_async.errors import DegenerateFitError
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.config import FitConfig
+from svr_async.fit.forward import Baselines, Selector, alpha_numpy, baselines
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
+from svr_async.fit.training import calibrate, fit
+from svr_async.scoring.bank import BankRubric, RoundFacts
 from svr_async.scoring.bank_card import known_accuracy
-from svr_async.training.bank.merge import Candidate, merge, without
-from svr_async.training.rounds.boundary import extend
-from svr_async.training.rounds.fits import FitLog, Pruned, calibrate_round, fit_and_prune, fit_round, support_counts
-from svr_async.training.rounds.induction import grouped, induced
+from svr_async.training.bank.merge import drop_redundant, merge, near_duplicates, without
+from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.induction import extend, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import choose_settings, judge_missing
-from svr_async.training.rounds.session import FittedRound, JudgedRound, RoundCarryover, Session
-from svr_async.training.rounds.stages import unanswered_lines
+from svr_async.training.rounds.publish import Hits, baseline_hits, in_use, judge_missing
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Ledger, RoundCarryover, Session
+from svr_async.training.rounds.stages import Stages, digest_of, unanswered_lines
 
-RoundFit = Callable[[Session, int, FitLog, JudgedRound], Pruned]
+MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
+RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
+OnEpoch = Callable[[EpochRecord], None]
+# The places of the kept rubrics, the calibrated selector, and the fit before it: None if nothing was fitted.
+Pruned = tuple[NDArray[np.int64], Selector, FitResult | None]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
 
 
-def fitted_round(session: Session, number: int, log: FitLog, judged: JudgedRound) -> Pruned:
+# ── fits, the same for svr train and svr-fit ──────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True, kw_only=True)
+class FitLog:
+    """The curves of all fits so far, and by round the baselines, their hits and what to record.
+
+    `watch` is called while a fit runs.
+    """
+
+    watch: FitWatch | None = None
+    curves: list[FitCurve] = field(default_factory=list)
+    baselines: dict[int, Baselines] = field(default_factory=dict)
+    hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
+
+    def run(self, fit: Callable[[OnEpoch], FitResult], curve: FitCurve) -> FitResult:
+        """Run a fit, report its epochs and keep its curve."""
+        result, done = watched(fit, curve, self.watch)
+        self.curves.append(done)
+        return result
+
+    def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
+        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
+        train, dev = train.without_own(), dev.without_own()
+        if train.n_entries and dev.n_entries:
+            self.baselines[number] = found = baselines(train, dev)
+            self.hits[number] = baseline_hits(found, dev)
+
+    def accuracies(self, number: int) -> tuple[float | None, float | None]:
+        """Return the dev accuracies of the vote and of one weight per rubric of a round; None without dev entries."""
+        found = self.baselines.get(number)
+        return (None, None) if found is None else (round(found.vote_accuracy, 6), round(found.linear_accuracy, 6))
+
+    def last(self, number: int) -> FitCurve | None:
+        """Return the last curve of a round: that of the calibration, if there was one."""
+        return next((curve for curve in reversed(self.curves) if curve.round == number), None)
+
+    def facts(self, record: Mapping[str, Any]) -> RoundFacts:
+        """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
+        curve = self.last(record["round"])
+        facts = {name: record[name] for name in RECORDED}
+        if curve is not None and curve.best is not None:
+            facts["active"] = curve.best.active
+            facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
+        vote, linear = self.accuracies(record["round"])
+        return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
+
+
+def fit_and_prune(judged: JudgedRound, config: TrainConfig, log: FitLog, stages: Stages | None = None) -> Pruned:
+    """Fit, prune, calibrate what is kept, and measure the baselines on it; fits that are in `stages` are read back."""
+    kept = partial(_kept_fit, config.fit, judged.number, log, stages)
+    fitted = kept("fit", fit, judged.train, judged.dev)
+    places = np.array(prune(config, judged, fitted.selector), dtype=np.int64)
+    train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
+    start = fitted.selector.restrict(places)
+    calibrated = kept("calibrate", partial(calibrate, start), train, dev, start.kind, *start.tensors().values())
+    log.measure(judged.number, train, dev)
+    return places, calibrated.selector, fitted
+
+
+def _kept_fit(
+    config: FitConfig,
+    number: int,
+    log: FitLog,
+    stages: Stages | None,
+    phase: str,
+    run: Callable[..., FitResult],
+    train: FitArrays,
+    dev: FitArrays,
+    *start: Any,
+) -> FitResult:
+    """Fit and keep the result as a stage, if there are any; the same fit is read back."""
+
+    def kept(on_epoch: OnEpoch) -> FitResult:
+        if stages is None:
+            return run(train, dev, config, on_epoch=on_epoch)
+        stage, digest = f"{phase}-{number}", digest_of(phase, train.digest(), dev.digest(), config.as_json(), *start)
+        result = stages.load(stage, digest, FitResult)
+        if result is None:
+            result = run(train, dev, config, on_epoch=on_epoch)
+            stages.save(stage, digest, result)
+        return result
+
+    used = dev if config.use_own else dev.without_own()
+    judged = int(np.count_nonzero(np.diff(used.z_indptr)))
+    return log.run(kept, FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged))
+
+
+def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[int]:
+    """Return the places kept: relevant by weight, activation or support, and repeating no more relevant one.
+
+    The paper (`sec:prune`) leaves relevance open: here it is activation times weight, and activation is the mean alpha
+    over the training prompts, or a sample of them. A bank is never left empty: the most relevant rubric stays. Before
+    the last round a rubric that several prompts gave is kept until it has been judged often enough to differ
+    from chance: a pruned rubric does not come back. That patience, and that weight counts only if a rubric is ever
+    active, are ours, since the default's selector begins with equal weights; `config.PAPER` has neither, and finds
+    repeats by similarity alone.
+    """
+    prompts = np.unique(judged.train.pair_prompt)
+    prompts = prompts[rated(len(prompts))].tolist()
+    alphas = (alpha_numpy(selector, *judged.train.features(row)) for row in prompts)
+    activation = sum(alphas, np.zeros(len(judged.bank))) / max(1, len(prompts))
+    relevance = activation * selector.weight
+    relevant = selector.weight >= config.min_weight
+    if not config.idle_weight_counts:
+        relevant &= activation > 0
+    relevant |= activation >= config.min_activation
+    relevant |= np.array([judged.support.get(candidate.rubric.id, 0) > 0 for candidate in judged.bank])
+    if not judged.last:
+        several = np.array([candidate.observed_count >= config.several for candidate in judged.bank])
+        relevant |= several & (judgements(judged.train) < config.enough_judged)
+    order = np.argsort(-relevance, kind="stable")
+    wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
+    rubrics = [candidate.rubric for candidate in judged.bank]
+    similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.by_text_alone)
+    return sorted(drop_redundant(wanted, similar))
+
+
+def rated(count: int) -> NDArray[np.int64]:
+    """Return the places of the training prompts on which rates are counted: all, or `SAMPLE` at even distances."""
+    return np.arange(count) if count <= MOST_RATED else np.arange(SAMPLE) * count // SAMPLE
+
+
+def judgements(arrays: FitArrays) -> NDArray[np.float64]:
+    """Return how often each rubric was judged, an entry counting its weight, shape (n_rubrics,)."""
+    counts = np.bincount(arrays.z_rubric, weights=arrays.z_weight, minlength=arrays.n_rubrics)
+    return counts.astype(np.float64)
+
+
+def support_counts(carryover: RoundCarryover, ledger: Ledger, index: Mapping[str, int]) -> dict[str, int]:
+    """Count, for each rubric, the support pairs and hard negatives on which it clearly favours the chosen response.
+
+    The pairs are those that the round was fitted with, found at the end of the one before. The paper's "support-pair
+    coverage" has neither a definition nor a threshold: here one such pair is enough.
+    """
+    counts: Counter[int] = Counter()
+    for pair_id in (*carryover.support, *(negative.pair.id for negative in carryover.negatives)):
+        rubric, z = ledger.entries(pair_id, index)
+        counts.update(int(place) for place in rubric[z > 0.5])
+    ids = list(index)
+    return {ids[place]: count for place, count in counts.items()}
+
+
+def fitted_round(session: Session, log: FitLog, judged: JudgedRound) -> Pruned:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
-    fits = partial(fit_round, session, number, log), partial(calibrate_round, session, number, log)
-    return fit_and_prune(judged, session.config, *fits)
+    kept, selector, result = fit_and_prune(judged, session.config, log, session.stages)
+    if result is not None:
+        how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
+        accuracy = known_accuracy(result.dev_accuracy, log.curves[-2].dev_pairs)
+        session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
+    return kept, selector, result
+
+
+# ── rounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+RoundFit = Callable[[Session, FitLog, JudgedRound], Pruned]
 
 
 async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
@@ -43,7 +207,7 @@ async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundF
         session.judges.begin_stage()
         bank, carryover = await _build_bank(session, number, carryover)
         before = rounds[-1] if rounds else None
-        fitted, after = await _one_round(session, number, bank, carryover, before, partial(fit, session, number, log))
+        fitted, after = await _one_round(session, number, bank, carryover, before, log, fit)
         rounds.append(fitted)
         accuracy = known_accuracy(fitted.dev_accuracy, len(session.material.dev))
         session.say(f"round {number}: {len(fitted.bank)} rubrics kept{accuracy}")
@@ -60,7 +224,7 @@ async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundF
 
 async def _build_bank(
     session: Session, number: int, carryover: RoundCarryover
-) -> tuple[tuple[Candidate, ...], RoundCarryover]:
+) -> tuple[tuple[BankRubric, ...], RoundCarryover]:
     """Merge the candidates and group them into criteria; DegenerateFitError without candidates."""
     config, left = session.config, without(carryover.candidates, carryover.pruned)
     bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
@@ -76,10 +240,11 @@ async def _build_bank(
 async def _one_round(
     session: Session,
     number: int,
-    bank: Sequence[Candidate],
+    bank: Sequence[BankRubric],
     carryover: RoundCarryover,
     before: FittedRound | None,
-    fit: Callable[[JudgedRound], Pruned],
+    log: FitLog,
+    fit: RoundFit,
 ) -> tuple[FittedRound, RoundCarryover]:
     """Judge the pools, fit, prune, calibrate, measure on dev, and store the inputs."""
     config, material, indexed = session.config, session.material, session.indexed(bank)
@@ -97,16 +262,13 @@ async def _one_round(
         last=number == config.rounds,
     )
     session.judges.begin_stage()
-    kept, selector, choice = fit(judged)
-    survivors = tuple(bank[place] for place in kept)
-    await judge_missing(session, number, survivors, selector)
+    kept, selector, result = fit(session, log, judged)
+    await judge_missing(session, number, tuple(bank[place] for place in kept), selector)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))
-    texts = [candidate.rubric.text for candidate in survivors]
-    settings, hits = choose_settings(config, selector, texts, judged.measured.restrict_rubrics(kept), choice)
+    fitted = in_use(judged, config, kept, selector, None if result is None else result.choice)
     session.keep_round(session, judged)
     margins = session.margins(selector, judged.train.restrict_rubrics(kept))
-    dev_accuracy = round(float(hits.sum()) / max(1, len(hits)), 6)
-    record: dict[str, Any] = {
+    record = {
         "round": number,
         "bank": len(bank),
         "kept": len(kept),
@@ -114,20 +276,10 @@ async def _one_round(
         "support": len(carryover.support),
         "judged_entries": judged.train.n_entries + dev.n_entries,
         "train_margin": round(float(margins.mean()), 6) if len(margins) else 0.0,
-        "dev_accuracy": dev_accuracy,
-        "top_k": settings.top_k,
-        "filler_weight": settings.filler_weight,
-        **({} if choice is None else {"structure": choice.as_json()}),
+        "dev_accuracy": fitted.dev_accuracy,
+        "top_k": fitted.settings.top_k,
+        "filler_weight": fitted.settings.filler_weight,
+        **({} if fitted.choice is None else {"structure": fitted.choice.as_json()}),
     }
-    fitted = FittedRound(
-        number=number,
-        bank=survivors,
-        selector=selector,
-        choice=choice,
-        settings=settings,
-        dev_accuracy=dev_accuracy,
-        dev_hits=hits,
-        record=record,
-    )
     pruned = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), kept))
-    return fitted, replace(carryover, pruned=carryover.pruned + pruned)
+    return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + pruned)

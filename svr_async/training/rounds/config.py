@@ -145,6 +145,8 @@ def config_of(terms: FitTerms) -> TrainConfig:
     same_criterion = terms.same_criterion or preset.same_criterion
     if ours and same_criterion == "off":
         fit = replace(fit, by_answers=False)
+    if "diversity" in terms.ablate:
+        fit = replace(fit, diversity=0.0)
     if top_k is not None:
         fit = replace(fit, top_ks=(top_k,), top_k=None if fit.top_k is None else top_k)
     return replace(

@@ -19,8 +19,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.questions import CriteriaQuestion
-from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.fits import FitLog, Pruned
+from svr_async.training.rounds.algorithm import FitLog, Pruned, run_rounds
 from svr_async.training.rounds.session import JudgedRound, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
@@ -55,7 +54,7 @@ ASSUMED = Assumed()
 
 async def count_rounds(session: Session) -> None:
     """Ask what a training would ask; with engines in a dry run, nothing is sent."""
-    author = CountingAuthor(session.judges.author, math.ceil(ASSUMED.bank * math.sqrt(len(session.material.train))))
+    author = CountingAuthor(session.judges.writer, math.ceil(ASSUMED.bank * math.sqrt(len(session.material.train))))
     fits = AssumedFits()
     counting = replace(
         session,
@@ -105,15 +104,15 @@ def _placeholder(number: int) -> Rubric:
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def fit(self, session: Session, number: int, _log: FitLog, judged: JudgedRound) -> Pruned:
+    def fit(self, session: Session, _log: FitLog, judged: JudgedRound) -> Pruned:
         """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
         near, again = ASSUMED.support, ASSUMED.repeated
         ids = [pair.id for pair in session.material.train]
         self._is_near = np.array([hashed_fraction("near", pair_id) < near for pair_id in ids])
-        if number > 1:
+        if (number := judged.number) > 1:
             drawn = np.array([hashed_fraction("near", str(2 * number), pair_id) for pair_id in ids])
             self._is_near = drawn < np.where(self._is_near, again, near * (1 - again) / (1 - near))
-        count, n_features = len(judged.bank), session.material.prompts.n_features
+        count, n_features = len(judged.bank), session.material.features["n_features"]
         selector = Selector(
             kind="topics",
             hidden=np.zeros((n_features, 1), np.float32),

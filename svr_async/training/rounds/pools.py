@@ -41,34 +41,31 @@ BLOCK = 4096  # prompts that are compared at a time, to bound memory
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolInputs:
-    """What pools are planned from, one entry a pair; rubrics are places in the bank.
+def choose_pools(
+    pair_ids: Sequence[str],
+    *,
+    wanted: Sequence[Ints],
+    own: Sequence[Ints],
+    judged: Sequence[Ints],
+    observed: NDArray[np.int64],
+    criteria: Ints,
+    size: int,
+    round_number: int,
+) -> list[Ints]:
+    """Return the rubrics to judge now for each pair, as places in the bank in rising order.
 
-    `wanted` lists the rubrics to judge first, the best first; `own` are those from the pair's own prompt alone.
-    `judged` are those judged already, `observed` counts how often each rubric was proposed, `criteria` numbers the
-    criterion of each.
+    Each pair has the rubrics to judge first, the best first (`wanted`), those from its own prompt alone (`own`), and
+    those that are `judged` already. Each rubric has how often it was proposed (`observed`) and its criterion's number.
     """
-
-    pair_ids: Sequence[str]
-    wanted: Sequence[Ints]
-    own: Sequence[Ints]
-    judged: Sequence[Ints]
-    observed: NDArray[np.int64]
-    criteria: Ints
-
-
-def choose_pools(inputs: PoolInputs, size: int, *, round_number: int) -> list[Ints]:
-    """Return the rubrics to judge now for each pair, in rising order, without those judged already."""
-    counts = np.bincount(np.concatenate([NOTHING, *inputs.judged]), minlength=len(inputs.observed))
-    frequency = np.sqrt(np.maximum(1, inputs.observed))
+    counts = np.bincount(np.concatenate([NOTHING, *judged]), minlength=len(observed))
+    frequency = np.sqrt(np.maximum(1, observed))
     pools = []
-    for pair_id, wanted, own, judged in zip(inputs.pair_ids, inputs.wanted, inputs.own, inputs.judged, strict=True):
-        excluded = set(own.tolist())
-        chosen = _first(wanted.tolist(), excluded, size - -(-size // EXPLORED), inputs.criteria)
+    for pair_id, first, mined, known in zip(pair_ids, wanted, own, judged, strict=True):
+        excluded = set(mined.tolist())
+        chosen = _first(first.tolist(), excluded, size - -(-size // EXPLORED), criteria)
         drawn = _drawn(pair_id, (1.0 + counts) / frequency, round_number)
-        pool = _first([*chosen, *drawn.tolist()], excluded, size, inputs.criteria)
-        fresh = np.setdiff1d([*chosen, *pool], judged).astype(np.int32)
+        pool = _first([*chosen, *drawn.tolist()], excluded, size, criteria)
+        fresh = np.setdiff1d([*chosen, *pool], known).astype(np.int32)
         counts[fresh] += 1
         pools.append(fresh)
     return pools
@@ -169,21 +166,22 @@ async def judge_pools(
 ) -> None:
     """Plan and judge the pools of all pairs, and of `extra` ones; entries go to the ledger."""
     pairs, sources = [*session.material.pairs, *extra], bank.sources
-    rows = [session.material.prompts.row(pair) for pair in pairs]
+    rows = [session.material.row(pair) for pair in pairs]
     policy, size = session.config.pool, session.config.pool_size_for(len(pairs))
     judged = [session.ledger.asked(pair.id, bank.place) for pair in pairs]
     if policy == "cross":
         criteria = bank.arrays["criterion"]
         criteria = np.arange(len(bank.rubrics), dtype=np.int32) if criteria is None else criteria
-        inputs = PoolInputs(
-            pair_ids=[pair.id for pair in pairs],
+        pools = choose_pools(
+            [pair.id for pair in pairs],
             wanted=_wanted(session, bank, rows, size, criteria, before),
             own=[sources.own(row) for row in rows],
             judged=judged,
             observed=np.array([candidate.observed_count for candidate in bank.rubrics], dtype=np.int64),
             criteria=criteria,
+            size=size,
+            round_number=number,
         )
-        pools = choose_pools(inputs, size, round_number=number)
     elif policy == "own":
         mined = (sources.rubrics_of.get(row, ())[:size] for row in rows)
         pools = [np.setdiff1d(of, known) for of, known in zip(mined, judged, strict=True)]
@@ -202,17 +200,20 @@ def _wanted(
     session: Session, bank: IndexedBank, rows: Sequence[int], size: int, criteria: Ints, before: FittedRound | None
 ) -> list[Ints]:
     """Return for each pair the favourites of the last round's selector, then what its prompt cluster often gave."""
-    prompts = session.material.prompts
-    trained = sorted({prompts.row(pair) for pair in session.material.train})
-    mined = _marks(bank.arrays["source_indptr"], bank.arrays["source_prompt"], len(prompts.row_of)).T.tocsr()
+    material, n_prompts = session.material, len(session.material.row_of)
+    trained = sorted({material.row(pair) for pair in material.train})
+    mined = _marks(bank.arrays["source_indptr"], bank.arrays["source_prompt"], n_prompts).T.tocsr()
+    found = material.features
+    parts = found["feature_value"].astype(np.float64), found["feature_index"], found["feature_indptr"]
+    features = csr_matrix(parts, shape=(n_prompts, found["n_features"]))
     words = bank.arrays["word_number"]
     worded = _marks(bank.arrays["word_indptr"], words, int(words.max(initial=0)) + 1)
-    likely = likely_rubrics(prompts.matrix(), mined, worded, trained, size, criteria)
+    likely = likely_rubrics(features, mined, worded, trained, size, criteria)
     best = dict.fromkeys(rows, NOTHING)
     if before is not None:
         table = np.array([bank.place.get(candidate.rubric.id, -1) for candidate in before.bank], dtype=np.int32)
         for row in best:
-            value = importance(before.selector, *prompts.features(row))
+            value = importance(before.selector, *material.features_of(row))
             top = np.argsort(-value, kind="stable")[:size]
             places = table[top[value[top] > 0]]
             if value.min() < value.max():  # equals: no favourites

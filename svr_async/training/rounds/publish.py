@@ -15,10 +15,10 @@ from svr_async.fit.forward import Baselines, Selector, alpha_numpy, linear_margi
 from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, select
-from svr_async.training.bank.merge import EXAMPLES, Candidate, bank_rubric
+from svr_async.training.bank.merge import EXAMPLES, bank_rubric, main_domain
 from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.pools import PoolTask, judge_tasks, sign_of
-from svr_async.training.rounds.session import FittedRound, Session
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 from svr_async.training.rounds.stages import from_cache
 
 Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
@@ -38,7 +38,7 @@ DIRECT = (
 # ── in use on the dev split ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def judge_missing(session: Session, number: int, bank: Sequence[Candidate], selector: Selector) -> None:
+async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric], selector: Selector) -> None:
     """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
     config, material = session.config, session.material
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
@@ -46,7 +46,7 @@ async def judge_missing(session: Session, number: int, bank: Sequence[Candidate]
     widest = _settings(config, max(config.top_k, *config.fit.top_ks), 1.0)
     tasks = []
     for pair in material.dev:
-        alpha = alpha_numpy(selector, *material.prompts.features(material.prompts.row(pair)))
+        alpha = alpha_numpy(selector, *material.features_of(material.row(pair)))
         known = set(session.ledger.asked(pair.id, index).tolist())
         wanted = [entry.index for entry in select(alpha, selector.weight, texts, widest)]
         tasks.append(PoolTask(pair, [bank[place].rubric for place in wanted if place not in known]))
@@ -69,19 +69,30 @@ def choose_settings(
     return settings, hits
 
 
+def in_use(
+    judged: JudgedRound, config: TrainConfig, kept: NDArray[np.int64], selector: Selector, choice: Choice | None
+) -> FittedRound:
+    """Return a fitted round with the settings for use, and how they do on the dev pairs."""
+    bank, dev = tuple(judged.bank[place] for place in kept), judged.measured.restrict_rubrics(kept)
+    settings, hits = choose_settings(config, selector, [rubric.text for rubric in bank], dev, choice)
+    number = judged.number
+    return FittedRound(
+        number=number, bank=bank, selector=selector, choice=choice, settings=settings, dev=dev, dev_hits=hits
+    )
+
+
 def hits_of(margins: Any) -> Any:
     """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
     return (1 + np.sign(margins)) / 2
 
 
-def unjudged_share(settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays) -> float:
-    """Return the share of the entries that these settings need for the dev pairs and that are missing.
+def unjudged_share(fitted: FittedRound) -> float:
+    """Return the share of the entries that a round's settings need for the dev pairs and that are missing.
 
     After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
     """
-    missing = [
-        entry.index not in entries for _, active, entries in _in_use(settings, selector, texts, dev) for entry in active
-    ]
+    used = _in_use(fitted.settings, fitted.selector, fitted.texts, fitted.dev)
+    missing = [entry.index not in entries for _, active, entries in used for entry in active]
     return sum(missing) / max(1, len(missing))
 
 
@@ -133,11 +144,8 @@ async def direct_hits(session: Session) -> dict[str, Hits]:
     return {"the judge asked directly": np.array(hits)} if len(hits) == len(dev) else {}
 
 
-def baseline_hits(found: Baselines | None, dev: FitArrays) -> dict[str, Hits]:
+def baseline_hits(found: Baselines, dev: FitArrays) -> dict[str, Hits]:
     """Return the hits of the vote and of one weight per rubric on dev pairs, by name."""
-    if found is None:
-        return {}
-    dev = dev.without_own()
     vote, one_weight = (linear_margins(weight, dev) for weight in (np.ones(dev.n_rubrics), found.weight))
     return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
 
@@ -162,7 +170,7 @@ def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
 
 
 def describe(
-    bank: Sequence[Candidate],
+    bank: Sequence[BankRubric],
     selector: Selector,
     prompts: Sequence[tuple[str, Features]],
     *,
@@ -197,8 +205,8 @@ def describe(
             weight=float(selector.weight[place]),
             activation_rate=float(rates[place]),
             support_count=support.get(candidate.rubric.id, 0),
-            example_prompts=[prompts[int(n)][0] for n in places[place][order[place]] if n >= 0],
-            domains=domains,
+            example_prompts=tuple(prompts[int(n)][0] for n in places[place][order[place]] if n >= 0),
+            domain=main_domain(candidate.source_pair_ids, domains),
         )
         for place, candidate in enumerate(bank)
     )

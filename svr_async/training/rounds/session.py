@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.fit.arrays import FitArrays
@@ -18,9 +17,9 @@ from svr_async.fit.forward import Selector
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
-from svr_async.scoring.bank import InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.training.bank.criteria import rubric_words
-from svr_async.training.bank.merge import Candidate, criterion_numbers, redundancy_edges
+from svr_async.training.bank.merge import criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
 
@@ -44,44 +43,37 @@ class HardNegative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prompts:
-    """Distinct prompts in order of first appearance: features as CSR rows, and the row of each prompt by its text."""
-
-    indptr: NDArray[np.int64]
-    index: Ints
-    value: Floats
-    n_features: int
-    row_of: Mapping[str, int]
-
-    def row(self, pair: PreferencePair) -> int:
-        """Return the row of a pair's prompt."""
-        return self.row_of[prompt_text(pair.prompt)]
-
-    def matrix(self) -> Any:
-        """Return all features, sparse (prompt, feature)."""
-        shape = (len(self.row_of), self.n_features)
-        return csr_matrix((self.value.astype(np.float64), self.index, self.indptr), shape=shape)
-
-    def features(self, row: int) -> tuple[Ints, Floats]:
-        """Return feature numbers and values of one prompt."""
-        span = slice(int(self.indptr[row]), int(self.indptr[row + 1]))
-        return self.index[span], self.value[span]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """What training starts from: the split pairs, and the features of their prompts."""
+    """What training starts from: the split pairs, and their distinct prompts in order of first appearance.
+
+    `row_of` has the row of each prompt by its text, `features` what `FitArrays` holds of the prompts.
+    """
 
     train: tuple[PreferencePair, ...]
     dev: tuple[PreferencePair, ...]
     vocabulary: Vocabulary
-    prompts: Prompts
+    row_of: Mapping[str, int]
+    features: Mapping[str, Any]
     digest: str
 
     @property
     def pairs(self) -> tuple[PreferencePair, ...]:
         """Train pairs, then dev pairs."""
         return self.train + self.dev
+
+    def row(self, pair: PreferencePair) -> int:
+        """Return the row of a pair's prompt."""
+        return self.row_of[prompt_text(pair.prompt)]
+
+    def features_of(self, row: int) -> tuple[Ints, Floats]:
+        """Return feature numbers and values of one prompt."""
+        borders = self.features["feature_indptr"]
+        span = slice(int(borders[row]), int(borders[row + 1]))
+        return self.features["feature_index"][span], self.features["feature_value"][span]
+
+    def sources(self, bank: Sequence[BankRubric]) -> Sources:
+        """Return which of the prompts gave which rubrics."""
+        return Sources.of(bank, *({pair.id: self.row(pair) for pair in side} for side in (self.train, self.dev)))
 
 
 def prepare(
@@ -90,11 +82,19 @@ def prepare(
     """Learn the features of prompts from those of the training pairs."""
     texts = list(dict.fromkeys(prompt_text(pair.prompt) for pair in train))
     vocabulary = learn(texts, pairs_of_words=pairs_of_words)
-    every = dict.fromkeys([*texts, *(prompt_text(pair.prompt) for pair in dev)])
-    indptr, index, value = transform(vocabulary, tuple(every))
-    row_of, n_features = {text: row for row, text in enumerate(every)}, max(1, len(vocabulary.terms))
-    prompts = Prompts(indptr=indptr, index=index, value=value, n_features=n_features, row_of=row_of)
-    return Material(train=tuple(train), dev=tuple(dev), vocabulary=vocabulary, prompts=prompts, digest=digest)
+    every = tuple(dict.fromkeys([*texts, *(prompt_text(pair.prompt) for pair in dev)]))
+    names = "feature_indptr", "feature_index", "feature_value"
+    return Material(
+        train=tuple(train),
+        dev=tuple(dev),
+        vocabulary=vocabulary,
+        row_of={text: row for row, text in enumerate(every)},
+        features={
+            "n_features": max(1, len(vocabulary.terms)),
+            **dict(zip(names, transform(vocabulary, every), strict=True)),
+        },
+        digest=digest,
+    )
 
 
 class Ledger:
@@ -154,7 +154,7 @@ class Sources:
     held_out: Mapping[int, Sequence[int]]
 
     @classmethod
-    def of(cls, bank: Sequence[Candidate], train: Mapping[str, int], dev: Mapping[str, int] | None = None) -> Sources:
+    def of(cls, bank: Sequence[BankRubric], train: Mapping[str, int], dev: Mapping[str, int] | None = None) -> Sources:
         """Collect sources by the prompt rows of training and dev pairs, which are given by pair id."""
         rows_of, dev_rows = (
             tuple(tuple(sorted({rows[pair] for pair in one.source_pair_ids if pair in rows})) for one in bank)
@@ -182,7 +182,7 @@ def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
     return dict(found)
 
 
-def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
+def bank_arrays(bank: Sequence[BankRubric], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
     """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
     texts = [candidate.rubric.text for candidate in bank]
     redundancy_i, redundancy_j, redundancy_value = redundancy_edges(texts, redundancy_cutoff)
@@ -203,7 +203,7 @@ def bank_arrays(bank: Sequence[Candidate], sources: Sources, redundancy_cutoff: 
 class IndexedBank:
     """A bank with places by rubric id, sources, and what `FitArrays` holds of it (`bank_arrays`)."""
 
-    rubrics: tuple[Candidate, ...]
+    rubrics: tuple[BankRubric, ...]
     place: Mapping[str, int]
     sources: Sources
     arrays: Mapping[str, Any]
@@ -219,7 +219,7 @@ class JudgedRound:
     """
 
     number: int
-    bank: tuple[Candidate, ...]
+    bank: tuple[BankRubric, ...]
     train: FitArrays
     dev: FitArrays
     measured: FitArrays
@@ -230,19 +230,29 @@ class JudgedRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedRound:
-    """One round's outcome: the kept rubrics with their selector, how it does on dev, and what to record.
+    """One round's outcome: the kept rubrics with selector and settings, how they do on dev pairs, and what to record.
 
     `choice` is the structure that cross-validation chose, None for the paper's preset.
     """
 
     number: int
-    bank: tuple[Candidate, ...]
+    bank: tuple[BankRubric, ...]
     selector: Selector
-    settings: InferenceSettings
-    dev_accuracy: float
-    dev_hits: NDArray[np.float64]
-    record: Mapping[str, Any]
     choice: Choice | None = None
+    settings: InferenceSettings
+    dev: FitArrays
+    dev_hits: NDArray[np.float64]
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the kept rubrics."""
+        return [rubric.text for rubric in self.bank]
+
+    @property
+    def dev_accuracy(self) -> float:
+        """The share of the dev pairs that are decided as people did."""
+        return round(float(self.dev_hits.sum()) / max(1, len(self.dev_hits)), 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +262,8 @@ class RoundCarryover:
     `criteria` is the criterion of every text that was asked about so far, by rubric id.
     """
 
-    candidates: tuple[Candidate, ...]
-    pruned: tuple[Candidate, ...] = ()
+    candidates: tuple[BankRubric, ...]
+    pruned: tuple[BankRubric, ...] = ()
     negatives: tuple[HardNegative, ...] = ()
     support: tuple[str, ...] = ()
     criteria: Mapping[str, str] = field(default_factory=dict)
@@ -295,11 +305,9 @@ class Session:
             self.stages.save(stage, digest, value, outcomes)
         return value
 
-    def indexed(self, bank: Sequence[Candidate]) -> IndexedBank:
+    def indexed(self, bank: Sequence[BankRubric]) -> IndexedBank:
         """Return a bank with what judging and fitting look up."""
-        material = self.material
-        rows = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
-        sources = Sources.of(bank, *rows)
+        sources = self.material.sources(bank)
         return IndexedBank(
             rubrics=tuple(bank),
             place={candidate.rubric.id: place for place, candidate in enumerate(bank)},
@@ -311,19 +319,14 @@ class Session:
         self, bank: IndexedBank, pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative] = ()
     ) -> FitArrays:
         """Return all that was judged so far of pairs and their hard negatives on a bank."""
-        prompts = self.material.prompts
         rows = [*pairs, *(negative.pair for negative in negatives)]
         place = {pair.id: number for number, pair in enumerate(pairs)}
         entries = [self.ledger.entries(pair.id, bank.place) for pair in rows]
-        pair_prompt = [prompts.row(pair) for pair in rows]
+        pair_prompt = [self.material.row(pair) for pair in rows]
         own = [np.isin(rubric, bank.sources.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
         of = [-1] * len(pairs) + [place[negative.of] for negative in negatives]
         return FitArrays(
             n_rubrics=len(bank.rubrics),
-            n_features=prompts.n_features,
-            feature_indptr=prompts.indptr,
-            feature_index=prompts.index,
-            feature_value=prompts.value,
             pair_prompt=np.array(pair_prompt, dtype=np.int32),
             z_indptr=indptr_of(np.array([len(rubric) for rubric, _ in entries], dtype=np.int64)),
             z_rubric=np.concatenate([NOTHING, *(rubric for rubric, _ in entries)]),
@@ -331,6 +334,7 @@ class Session:
             z_own=np.concatenate([NOTHING, *own]).astype(np.bool_),
             negative_of=np.array(of, dtype=np.int32) if negatives else None,
             pair_source=source_numbers(source_names(pairs, negatives)),
+            **self.material.features,
             **bank.arrays,
         )
 

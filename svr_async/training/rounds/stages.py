@@ -22,7 +22,7 @@ from svr_async.core.files import reason, write_atomic
 from svr_async.core.integrity import require_coverage
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
-from svr_async.errors import ArtefactError
+from svr_async.errors import ArtefactError, UsageError
 from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
 from svr_async.judges.protocol import Answer, Author, Judge
 from svr_async.version import __version__
@@ -187,7 +187,7 @@ class TrainingJudges:
     """
 
     judge: Judge
-    author: Author
+    author: Author | None
     workers: int = 64
     rubrics_per_call: int = RUBRICS_PER_CALL
     on_done: Callable[[int], None] = lambda _: None
@@ -196,6 +196,15 @@ class TrainingJudges:
     listening: Callable[[], AbstractContextManager[None]] = nullcontext
     may_begin: Callable[[], bool] = lambda: True
     share: Share = WHOLE
+
+    @property
+    def writer(self) -> Author:
+        """The author; UsageError without one."""
+        if self.author is None:
+            raise UsageError(
+                f"{self.judge.name} cannot induce rubrics", hint="name a text judge with --author, or rules"
+            )
+        return self.author
 
     def begin_stage(self) -> None:
         """Raise StageEndsError if no further stage may begin."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,27 +16,16 @@ from svr_async.core.files import open_folder, write_atomic
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Structure
-from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitResult, FitWatch
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
-from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank import BankHistory, InferenceSettings, RubricBank, TrainedOn
+from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
-from svr_async.training.bank.merge import Candidate
+from svr_async.training.rounds.algorithm import FitLog, fit_and_prune, rated
 from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
-from svr_async.training.rounds.fits import FitLog, empty_curve, fit_and_prune, fit_settings, rated
-from svr_async.training.rounds.publish import (
-    DIRECT,
-    Hits,
-    baseline_hits,
-    better_than_bank,
-    choose_settings,
-    describe,
-    unjudged_share,
-)
-from svr_async.training.rounds.session import JudgedRound, Say
-from svr_async.training.running.run import TrainingListener, keep_bank
+from svr_async.training.rounds.publish import DIRECT, better_than_bank, describe, in_use, unjudged_share
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Say
+from svr_async.training.running.settings import TrainingListener, keep_bank
 from svr_async.training.store.files import FeatureStore, load_store, stored_round
 
 RECORD = "fit.json"
@@ -65,27 +53,19 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoreFit:
-    """One fit of a store: its settings, the kept rubrics with their selector, and what was measured on dev pairs.
-
-    `missing` is the share of dev entries that use would need and the store does not have.
-    """
+    """One fit of a store: its settings, its result, and what was kept of it."""
 
     values: Combination
     terms: FitTerms
     config: TrainConfig
     result: FitResult
     log: FitLog
-    bank: tuple[Candidate, ...]
-    selector: Selector
-    inference: InferenceSettings
-    dev: FitArrays
-    hits: Hits
-    missing: float
+    fitted: FittedRound
 
     @property
     def accuracy(self) -> float | None:
-        """Accuracy on the dev pairs; None if none was judged."""
-        return round(float(self.hits.sum()) / len(self.hits), 6) if self.dev.n_entries else None
+        """Accuracy on the dev pairs; None without judged pairs."""
+        return self.fitted.dev_accuracy if self.fitted.dev.n_entries else None
 
 
 def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -> tuple[RubricBank, dict[str, Any]]:
@@ -102,7 +82,7 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     require_solved(plans[0][1], settings.learning_curve)
     keep_bank(settings.out, RECORD)
     open_folder(settings.out)
-    stored = stored_round(store, cutoff=plans[0][1].redundancy_cutoff)
+    stored = replace(stored_round(store, cutoff=plans[0][1].redundancy_cutoff), number=0)  # of no round of a training
     fits = []
     for values, (terms, config) in zip(wanted, plans, strict=True):
         fits.append(_fitted(stored, terms, config, values, listener))
@@ -116,19 +96,17 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     n_train, n_dev = _counts(store)
     bank = store_bank(
         store,
-        best.bank,
-        best.selector,
-        best.inference,
-        fit_settings=fit_settings(best.config).as_json(),
-        dev_metrics={} if best.accuracy is None else {"accuracy": best.accuracy, "pairs": best.dev.n_pairs},
+        best.fitted,
+        fit_settings=best.config.fit.as_json(),
+        dev_metrics={} if best.accuracy is None else {"accuracy": best.accuracy, "pairs": best.fitted.dev.n_pairs},
         licence=settings.licence,
         history=fit_history(
             best.log,
+            best.fitted,
             trained_on=TrainedOn(
                 train_pairs=n_train, dev_pairs=n_dev, preset=best.terms.preset, ablate=best.terms.ablate
             ),
             warnings=tuple(record["warnings"]),
-            choice=best.result.choice,
             learning_curve=learned,
         ),
     )
@@ -159,35 +137,11 @@ def _fitted(
     stored: JudgedRound, terms: FitTerms, config: TrainConfig, values: Combination, watch: FitWatch | None
 ) -> StoreFit:
     """Fit, prune, calibrate, and choose the settings for use, by the functions that training calls."""
-    settings, log, results = fit_settings(config), FitLog(watch=watch), []
-
-    def fit_all(train: FitArrays, dev: FitArrays) -> FitResult:
-        run = partial(fit, train, dev, settings)
-        results.append(log.run(lambda on_epoch: run(on_epoch=on_epoch), empty_curve(settings, dev)))
-        return results[0]
-
-    def calibrate_kept(selector: Selector, train: FitArrays, dev: FitArrays) -> Selector:
-        log.measure(0, train, dev)
-        run, curve = partial(calibrate, selector, train, dev, settings), empty_curve(settings, dev, phase="calibrate")
-        return log.run(lambda on_epoch: run(on_epoch=on_epoch), curve).selector
-
-    kept, selector, choice = fit_and_prune(stored, config, fit_all, calibrate_kept)
-    bank = tuple(stored.bank[place] for place in kept)
-    texts, dev = [candidate.rubric.text for candidate in bank], stored.measured.restrict_rubrics(kept)
-    inference, hits = choose_settings(config, selector, texts, dev, choice)
-    return StoreFit(
-        values=values,
-        terms=terms,
-        config=config,
-        result=results[0],
-        log=log,
-        bank=bank,
-        selector=selector,
-        inference=inference,
-        dev=dev,
-        hits=hits,
-        missing=unjudged_share(inference, selector, texts, dev) if dev.n_entries else 0.0,
-    )
+    log = FitLog(watch=watch)
+    kept, selector, result = fit_and_prune(stored, config, log)
+    assert result is not None
+    fitted = in_use(stored, config, kept, selector, result.choice)
+    return StoreFit(values=values, terms=terms, config=config, result=result, log=log, fitted=fitted)
 
 
 # ── record and bank ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,21 +152,21 @@ def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[
     vote, linear = best.log.accuracies(0)
     n_train, n_dev = _counts(store)
     warnings = small_dev_warnings(n_dev, n_train + n_dev) if n_dev else []
+    fitted, missing = best.fitted, unjudged_share(best.fitted) if best.fitted.dev.n_entries else 0.0
     as_trained = best.terms.round > 0 and best.terms == store.header.terms  # then a missing entry is one abstained from
-    if not (best.terms.free or as_trained) and best.missing > FEW_MISSING:
-        share = f"{100 * best.missing:.0f} % of the judgements that the dev pairs need in use are not in the store"
+    if not (best.terms.free or as_trained) and missing > FEW_MISSING:
+        share = f"{100 * missing:.0f} % of the judgements that the dev pairs need in use are not in the store"
         warnings.append(f"{share}, unasked or abstained from: they count 0, so the dev accuracy is rough")
-    others = baseline_hits(best.log.baselines.get(0), best.dev)
-    if better := better_than_bank(best.hits, others, str(settings.store)):
+    if better := better_than_bank(fitted.dev_hits, best.log.hits.get(0, {}), str(settings.store)):
         warnings.append(better)
     return {
         "dev_accuracy": best.accuracy,
-        "dev_pairs": best.dev.n_pairs,
+        "dev_pairs": fitted.dev.n_pairs,
         "fit_accuracy": round(best.result.dev_accuracy, 6),
-        "rubrics": len(best.bank),
-        "top_k": best.inference.top_k,
-        "filler_weight": best.inference.filler_weight,
-        "dev_unjudged": round(best.missing, 6),
+        "rubrics": len(fitted.bank),
+        "top_k": fitted.settings.top_k,
+        "filler_weight": fitted.settings.filler_weight,
+        "dev_unjudged": round(missing, 6),
         "best_epoch": best.result.best_epoch,
         "vote_accuracy": vote,
         "linear_accuracy": linear,
@@ -227,10 +181,9 @@ def _counts(store: FeatureStore) -> tuple[int, int]:
     return int((store.arrays.originals & ~store.is_dev).sum()), int(store.is_dev.sum())
 
 
-def store_bank(
-    store: FeatureStore, rubrics: Sequence[Candidate], selector: Selector, inference: InferenceSettings, **fields: Any
-) -> RubricBank:
+def store_bank(store: FeatureStore, fitted: FittedRound, **fields: Any) -> RubricBank:
     """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`."""
+    selector, inference = fitted.selector, fitted.settings
     pairs = np.flatnonzero(~store.is_dev)
     ids, domains = (store.pairs[name].take(pairs).to_pylist() for name in ("pair_id", "domain"))
     first = np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])
@@ -239,7 +192,7 @@ def store_bank(
     header = store.header
     return RubricBank(
         rubrics=describe(
-            rubrics, selector, prompts, support=store.support, domains=dict(zip(ids, domains, strict=True))
+            fitted.bank, selector, prompts, support=store.support, domains=dict(zip(ids, domains, strict=True))
         ),
         selector_kind=selector.kind,
         selector=selector.tensors(),
@@ -255,12 +208,13 @@ def store_bank(
     )
 
 
-def fit_history(log: FitLog, number: int = 0, **fields: Any) -> BankHistory:
-    """Return the history of a bank of round `number`, 0 for a store's; `fields` of `BankHistory`."""
-    last, (vote, linear) = log.last(number), log.accuracies(number)
+def fit_history(log: FitLog, fitted: FittedRound, **fields: Any) -> BankHistory:
+    """Return the history of the bank of a fitted round; `fields` of `BankHistory`."""
+    last, (vote, linear) = log.last(fitted.number), log.accuracies(fitted.number)
     return BankHistory(
         curves=tuple(log.curves),
-        chosen_round=number,
+        chosen_round=fitted.number,
+        choice=fitted.choice,
         chosen_seed=last.seed if last else 0,
         vote_accuracy=vote,
         linear_accuracy=linear,
@@ -281,7 +235,7 @@ def learned_curve(train: FitArrays, config: TrainConfig, say: Say) -> LearningCu
     """Return accuracy by number of pairs, from the entries that a round was fitted on; None with too few of them."""
     say("fitting on an eighth, a quarter and a half of the pairs")
     try:
-        return learning_curve(train, fit_settings(config))
+        return learning_curve(train, config.fit)
     except DegenerateFitError as error:
         say(f"warning: no learning curve: {error.message}")
         return None
@@ -355,13 +309,13 @@ def name_of(values: Combination) -> str:
 
 
 def _row(one: StoreFit, *, is_best: bool) -> dict[str, Any]:
-    accuracy, pairs, choice = one.accuracy, one.dev.n_pairs, one.result.choice
+    accuracy, pairs, choice = one.accuracy, one.fitted.dev.n_pairs, one.result.choice
     return {
         "name": name_of(one.values),
         **one.values,
         "dev_accuracy": accuracy,
         "dev_pairs": pairs,
-        "rubrics": len(one.bank),
+        "rubrics": len(one.fitted.bank),
         "structure": None if choice is None else choice.in_words(),
         "best": is_best,
     }

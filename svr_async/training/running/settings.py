@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import check_output, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.core.validation import coerce_fields
+from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import DataError, SvrError, UsageError
+from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.limits import JudgeLimits
-from svr_async.judges.open_judge import RULES, JudgeSpec
+from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.templates import PAPER
 from svr_async.training.bank.merge import refuse_long_names
 from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
@@ -90,10 +92,7 @@ class TrainSettings:
         """The author, if that is not the judge; UsageError for one that writes nothing."""
         if self.author is None:
             return None
-        spec = JudgeSpec.parse(self.author, base_url=self.base_url)
-        if not spec.writes and spec.text != RULES:
-            raise UsageError(f"--author {self.author} cannot induce rubrics", hint="name rules or a text judge")
-        return spec
+        return require_writer(JudgeSpec.parse(self.author, base_url=self.base_url), "author")
 
     @property
     def terms(self) -> FitTerms:
@@ -115,6 +114,14 @@ class TrainSettings:
         return False
 
 
+def require_writer(spec: JudgeSpec, flag: str) -> JudgeSpec:
+    """Return a judge that can induce rubrics; UsageError for others."""
+    if not spec.writes and spec.text != RULES:
+        hint = "name rules or a text judge with --author"
+        raise UsageError(f"--{flag} {spec.text} cannot induce rubrics", hint=hint)
+    return spec
+
+
 def train_config(settings: TrainSettings) -> TrainConfig:
     """Return the settings of Algorithm 1 for those of a training."""
     terms = settings.terms
@@ -127,6 +134,38 @@ def train_config(settings: TrainSettings) -> TrainConfig:
         pool_size=settings.pool_size,
         dev_share=config.dev_share if settings.dev_share is None else settings.dev_share,
     )
+
+
+# ── who listens ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TrainingListener:
+    """Follows a training or the fit of a store; each event does nothing unless a subclass handles it."""
+
+    def opened(self, judge: OpenJudge) -> None:
+        """Handle that the judge is open."""
+
+    def say(self, text: str) -> None:
+        """Handle an event in a sentence."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Handle that a stage of `total` questions begins, as `judging`."""
+
+    def count(self, done: int) -> None:
+        """Handle how many of the stage's questions are answered."""
+
+    def listening(self, _shutdown: ShutdownController) -> AbstractContextManager[None]:
+        """Return the context of running questions, which may pass signals to the shutdown."""
+        return nullcontext()
+
+    def begin(self, curve: FitCurve) -> None:
+        """Handle that a fit begins."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Handle an epoch of a fit."""
+
+    def end(self, curve: FitCurve) -> None:
+        """Handle that a fit ended."""
 
 
 # ── the pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,3 +246,12 @@ def refuse_benchmark_for_training(name: Path | str) -> None:
         if not adapter.training and re.search(adapter.spelling or adapter.name, str(name).casefold()):
             hint = "train on preference pairs such as HelpSteer3 or RMB"
             raise DataError(f"{name} is {adapter.title}, and that is for evaluation only", hint=hint)
+
+
+def keep_bank(out: Path, *traces: str) -> None:
+    """Raise UsageError if `out` holds a bank without the files that this command writes next to one."""
+    bank = out / "bank"
+    if (bank / "bank.json").exists() and not any((out / trace).exists() for trace in traces):
+        raise UsageError(
+            f"{bank} is a bank that another command made", hint="name another folder with --out, or remove it"
+        )

@@ -30,9 +30,9 @@ from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.fit import ragged
-from svr_async.fit.arrays import FitArrays
+from svr_async.fit.arrays import FitArrays, keep_entries
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.training.bank.merge import Candidate
+from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import FitTerms
 from svr_async.training.rounds.session import (
     JudgedRound,
@@ -79,7 +79,7 @@ class FeatureStore(msgspec.Struct, kw_only=True):
 
     header: Header
     vocabulary: Vocabulary
-    rubrics: Sequence[Candidate]
+    rubrics: Sequence[BankRubric]
     pairs: pa.Table
     arrays: FitArrays
     measured: NDArray[np.bool_] | None = None
@@ -126,11 +126,11 @@ class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     criterion: str = ""
     support: Annotated[int, msgspec.Meta(ge=0)] = 0
 
-    def candidate(self) -> Candidate:
+    def candidate(self) -> BankRubric:
         """Return the rubric; ValueError if its text or its check is invalid."""
         check = None if self.check is None else Check.from_json(self.check)
         texts = {name: getattr(self, name) for name in ("text", "facet", "importance", "grounding")}
-        return Candidate(
+        return BankRubric(
             rubric=Rubric(check=check, **texts),
             source_pair_ids=self.sources,
             observed_count=self.count,
@@ -139,7 +139,7 @@ class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
         )
 
 
-def rubric_lines(candidates: Iterable[Candidate], support: Mapping[str, int] | None = None) -> bytes:
+def rubric_lines(candidates: Iterable[BankRubric], support: Mapping[str, int] | None = None) -> bytes:
     """Return rubrics as JSON Lines."""
     lines = []
     for one in candidates:
@@ -161,7 +161,7 @@ def rubric_lines(candidates: Iterable[Candidate], support: Mapping[str, int] | N
     return msgspec.json.Encoder().encode_lines(lines)
 
 
-def read_rubrics(path: Path) -> list[tuple[RubricLine, Candidate]]:
+def read_rubrics(path: Path) -> list[tuple[RubricLine, BankRubric]]:
     """Read the lines of a file of rubrics, and what each stands for; DataError names the line that is invalid."""
     try:
         lines = read_plain(path).splitlines()
@@ -291,7 +291,7 @@ def _refused(path: Path, problem: str) -> ArtefactError:
 # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def judged_store(session: Session, bank: Sequence[Candidate], header: Header) -> FeatureStore:
+def judged_store(session: Session, bank: Sequence[BankRubric], header: Header) -> FeatureStore:
     """Return the session's pairs and all that was judged of them on a bank."""
     material = session.material
     return FeatureStore(
@@ -347,7 +347,7 @@ def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> J
     rows = zip(store.pairs["pair_id"].take(train).to_pylist(), held.pair_prompt[train].tolist(), strict=True)
     sources = Sources.of(store.rubrics, dict(rows))
     whole = replace(held, **bank_arrays(store.rubrics, sources, cutoff))
-    fitted = whole if store.measured is None else _kept(whole, ~store.measured)
+    fitted = whole if store.measured is None else keep_entries(whole, ~store.measured)
     return JudgedRound(
         number=store.header.terms.round,
         bank=tuple(store.rubrics),
@@ -357,12 +357,6 @@ def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> J
         support=store.support,
         last=store.header.terms.last,
     )
-
-
-def _kept(arrays: FitArrays, keep: NDArray[np.bool_]) -> FitArrays:
-    parts = ("z_rubric", "z_delta", "z_own", "z_weight")
-    kept = {name: values[keep] for name in parts if (values := getattr(arrays, name)) is not None}
-    return replace(arrays, z_indptr=ragged.kept_indptr(arrays.z_indptr, keep), **kept)
 
 
 def _side(store: FeatureStore, arrays: FitArrays, rows: NDArray[np.int64]) -> FitArrays:

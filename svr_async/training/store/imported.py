@@ -22,9 +22,10 @@ from svr_async.core.files import reason
 from svr_async.core.pair import PreferencePair, split_by_prompt
 from svr_async.errors import DataError, UsageError
 from svr_async.fit.arrays import LARGEST_Z, FitArrays
-from svr_async.training.bank.merge import Candidate, refuse_long_names
+from svr_async.scoring.bank import BankRubric
+from svr_async.training.bank.merge import refuse_long_names
 from svr_async.training.rounds.config import FitTerms, config_of
-from svr_async.training.rounds.session import Material, Sources, prepare, source_names
+from svr_async.training.rounds.session import Material, prepare, source_names
 from svr_async.training.store.files import FeatureStore, Header, pair_table, read_rubrics, write_store
 
 BATCH = 1 << 20  # entries of a Parquet file that are decoded at a time
@@ -61,9 +62,9 @@ def import_store(
     write_store(out, store)
 
 
-def _named_rubrics(path: Path) -> tuple[list[Candidate], dict[str, int]]:
+def _named_rubrics(path: Path) -> tuple[list[BankRubric], dict[str, int]]:
     """Return the rubrics of a file, and the place of every name: ids of the program and of the file."""
-    found: list[Candidate] = []
+    found: list[BankRubric] = []
     names: dict[str, int] = {}
     for place, (line, candidate) in enumerate(read_rubrics(path)):
         found.append(candidate)
@@ -91,7 +92,7 @@ def _arrays(
     path: Path,
     pairs: Sequence[PreferencePair],
     material: Material,
-    rubrics: Sequence[Candidate],
+    rubrics: Sequence[BankRubric],
     names: Mapping[str, int],
 ) -> FitArrays:
     """Return the entries of a file as rows of the material's pairs, those of a prompt's own rubrics marked."""
@@ -99,19 +100,16 @@ def _arrays(
     rows = np.array([place[pair.id] for pair in material.pairs])
     z, weight = _read(path, place, names, len(rubrics))
     z = _rows_of(z, rows)
-    prompts, prompt = material.prompts, np.array([material.prompts.row(pair) for pair in material.pairs], np.int32)
+    prompt = np.array([material.row(pair) for pair in material.pairs], np.int32)
     return FitArrays(
         n_rubrics=len(rubrics),
-        n_features=prompts.n_features,
-        feature_indptr=prompts.indptr,
-        feature_index=prompts.index,
-        feature_value=prompts.value,
         pair_prompt=prompt,
         z_indptr=z.indptr.astype(np.int64),
         z_rubric=z.indices.astype(np.int32, copy=False),
         z_delta=z.data,
         z_own=_own(z, material, rubrics, prompt),
         z_weight=None if weight is None else _rows_of(weight, rows).data,
+        **material.features,
     )
 
 
@@ -123,11 +121,10 @@ def _rows_of(matrix: csr_array, rows: NDArray[np.int64]) -> csr_array:
 
 
 def _own(
-    z: csr_array, material: Material, rubrics: Sequence[Candidate], prompts: NDArray[np.int32]
+    z: csr_array, material: Material, rubrics: Sequence[BankRubric], prompts: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
     """Return which entries judge a rubric on the prompt that alone gave it (see `Sources.own`)."""
-    given = ({pair.id: material.prompts.row(pair) for pair in side} for side in (material.train, material.dev))
-    sources, own = Sources.of(rubrics, *given), np.zeros(z.nnz, bool)
+    sources, own = material.sources(rubrics), np.zeros(z.nnz, bool)
     for row, prompt in enumerate(prompts.tolist()):
         if len(mined := sources.own(prompt)):
             span = slice(z.indptr[row], z.indptr[row + 1])

@@ -35,12 +35,12 @@ async def test_compare_decides_checks_and_abstains_on_the_rest() -> None:
     first, second = answer.value.rows
     assert (first.a, first.b, first.better) == (Verdict.PASS, Verdict.FAIL, Side.A)
     assert second.delta == -1.25
-    assert first.reason == second.reason == ""  # the rubric says what was checked
+    assert first.reason == second.reason == ""  # the rubric names the check
     assert answer.value.preferred is None
 
 
 async def test_overall_preference_is_the_sum() -> None:
-    """With `overall`, the response that the deltas favour is preferred; none is where they cancel out."""
+    """With `overall`, the response that the deltas favour is preferred; a tie where they cancel out."""
     judge = RulesJudge()
     pair = shown("", "one two three", NUMBERED)
     won = await judge.compare(pair, [LISTED], overall=True)

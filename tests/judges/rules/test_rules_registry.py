@@ -49,5 +49,5 @@ def test_grid_round_trip() -> None:
     ],
 )
 def test_recognise(text: str, check: Check | None) -> None:
-    """Case, spacing, quotes, number words, questions and wishes do not hide a template; other texts are no checks."""
+    """Case, spacing, quotes, number words, questions and wishes do not hide a template; other texts are not checks."""
     assert check == recognise(text)
