@@ -54,9 +54,8 @@ def stats(cache: Path | str, as_json: bool) -> None:
 
     with contextlib.closing(Cache.open(refuse_missing(cache))) as opened:
         found = opened.stats()
-    shown = f"{cache}: {found.rows:,} replies, {found.bytes / 2**20:.1f} MiB, {found.damaged} damaged rows"
-    values = {"rows": found.rows, "damaged": found.damaged, "bytes": found.bytes}
-    tell(values, shown, as_json=as_json, line=True)
+    shown = f"{cache}: {found['rows']:,} replies, {found['bytes'] / 2**20:.1f} MiB, {found['damaged']} damaged rows"
+    tell(found, shown, as_json=as_json, line=True)
 
 
 @cache.command("export", short_help="Write all replies to a file.")

@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -265,15 +264,6 @@ def storage_error(place: str, error: BaseException) -> StorageError:
     return StorageError(f"the cache {place} cannot be used: {text}", hint="choose another with --cache")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStats:
-    """Readable rows, damaged rows, and the bytes of all rows."""
-
-    rows: int
-    damaged: int
-    bytes: int
-
-
 _Waiting = tuple[bytes, bytes, "asyncio.Future[None]"]  # key, row, and the future of its commit
 
 
@@ -369,11 +359,11 @@ class Cache:
         except sqlite3.DatabaseError as error:
             raise storage_error(self._store.name, error) from error
 
-    def stats(self) -> CacheStats:
-        """Read every row; StorageError for a damaged database."""
+    def stats(self) -> dict[str, int]:
+        """Return the numbers of readable `rows` and `damaged` ones, and the `bytes` of all; each row is read."""
         sizes = [(len(row), unpack(key, row) is None) for key, row in self.rows()]
         damaged = sum(bad for _, bad in sizes)
-        return CacheStats(rows=len(sizes) - damaged, damaged=damaged, bytes=sum(size for size, _ in sizes))
+        return {"rows": len(sizes) - damaged, "damaged": damaged, "bytes": sum(size for size, _ in sizes)}
 
     async def _write(self) -> None:
         """Commit what gathers until nothing waits."""

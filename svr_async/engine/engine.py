@@ -99,11 +99,6 @@ class CallEngine:
         """The first error that ends the run, once there is one."""
         return self._caller.fatal
 
-    @property
-    def budget(self) -> Budget:
-        """The caps and the spending so far."""
-        return self._caller.budget
-
     def refused(self, endpoint: str, model: str) -> tuple[ParameterFallback, ...]:
         """Return the parameters that a model at an endpoint is known to refuse."""
         return self._caller.fallbacks.known(endpoint, model)
