@@ -153,15 +153,15 @@ def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
 def _training(name: str, params: Mapping[str, Any]) -> calls.BatchRun:
     from svr_async.commands.train_run import stage_settings, train_settings
     from svr_async.training.rounds.algorithm import run_rounds
-    from svr_async.training.running.train import ask_for_candidates, ask_for_entries, batch_training, load_rubrics
+    from svr_async.training.running.train import BatchTraining, ask_for_candidates, ask_for_entries, load_rubrics
 
     if name == "train":
-        return batch_training(train_settings(params), run_rounds, staged=True)
+        return BatchTraining(settings=train_settings(params), work=run_rounds, staged=True)
     settings = stage_settings(params)
     if name == "induce":
-        return batch_training(settings, ask_for_candidates, staged=False)
+        return BatchTraining(settings=settings, work=ask_for_candidates, staged=False)
     rubrics = load_rubrics(params["bank"], params["candidates"])
-    return batch_training(settings, lambda session: ask_for_entries(session, rubrics), staged=False)
+    return BatchTraining(settings=settings, work=lambda session: ask_for_entries(session, rubrics), staged=False)
 
 
 def _download(

@@ -43,7 +43,6 @@ from svr_async.training.running.train import (
     induce,
     judge,
     load_rubrics,
-    stages_beside,
     train,
 )
 
@@ -107,8 +106,8 @@ def train_settings(flags: Mapping[str, Any]) -> TrainSettings:
 
 def stage_settings(flags: Mapping[str, Any]) -> TrainSettings:
     """Return the settings of one stage: a training of one round, with its folder next to --out."""
-    whole = train_settings(flags)
-    return replace(whole, out=stages_beside(Path(flags["out"])), rounds=1)
+    whole, out = train_settings(flags), Path(flags["out"])
+    return replace(whole, out=out.with_name(f"{out.name}.stages"), rounds=1)
 
 
 @sharing

@@ -48,11 +48,10 @@ def near_duplicates(
 ) -> list[tuple[int, int, float]]:
     """Return the similar pairs that ask for the same: neither their texts (`criteria.differ`) nor checks differ."""
     similar = similar_pairs([rubric.text for rubric in rubrics], cutoff)
-    return similar if by_text_alone else [row for row in similar if _one_criterion(rubrics[row[0]], rubrics[row[1]])]
-
-
-def _one_criterion(first: Rubric, second: Rubric) -> bool:
-    return not checks_differ(first.check, second.check) and not differ(first.text, second.text)
+    if by_text_alone:
+        return similar
+    pairs = ((row, rubrics[row[0]], rubrics[row[1]]) for row in similar)
+    return [row for row, a, b in pairs if not checks_differ(a.check, b.check) and not differ(a.text, b.text)]
 
 
 def possible_pairs(texts: Sequence[str], cutoff: float) -> list[tuple[int, int]]:

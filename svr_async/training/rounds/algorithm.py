@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
-from svr_async.fit.forward import Baselines, Selector, alpha_numpy, baselines
+from svr_async.fit.forward import Selector, alpha_numpy, baselines
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank import BankRubric, RoundFacts
@@ -44,14 +44,14 @@ NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways 
 
 @dataclass(slots=True, kw_only=True)
 class FitLog:
-    """The curves of all fits so far, and by round the baselines, their hits and what to record.
+    """The curves of all fits so far, and by round how the vote and one weight per rubric did on the dev pairs.
 
-    `watch` is called while a fit runs.
+    `watch` is called while a fit runs. Rounds without judged dev pairs have neither `accuracies` nor `hits`.
     """
 
     watch: FitWatch | None = None
     curves: list[FitCurve] = field(default_factory=list)
-    baselines: dict[int, Baselines] = field(default_factory=dict)
+    accuracies: dict[int, tuple[float, float]] = field(default_factory=dict)
     hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
 
     def run(self, fit: Callable[[OnEpoch], FitResult], curve: FitCurve) -> FitResult:
@@ -64,13 +64,9 @@ class FitLog:
         """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
         train, dev = train.without_own(), dev.without_own()
         if train.n_entries and dev.n_entries:
-            self.baselines[number] = found = baselines(train, dev)
+            found = baselines(train, dev)
+            self.accuracies[number] = round(found.vote_accuracy, 6), round(found.linear_accuracy, 6)
             self.hits[number] = baseline_hits(found, dev)
-
-    def accuracies(self, number: int) -> tuple[float | None, float | None]:
-        """Return the dev accuracies of the vote and of one weight per rubric of a round; None without dev entries."""
-        found = self.baselines.get(number)
-        return (None, None) if found is None else (round(found.vote_accuracy, 6), round(found.linear_accuracy, 6))
 
     def last(self, number: int) -> FitCurve | None:
         """Return the last curve of a round: that of the calibration, if there was one."""
@@ -83,7 +79,7 @@ class FitLog:
         if curve is not None and curve.best is not None:
             facts["active"] = curve.best.active
             facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
-        vote, linear = self.accuracies(record["round"])
+        vote, linear = self.accuracies.get(record["round"], (None, None))
         return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
 
 

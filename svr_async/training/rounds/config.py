@@ -131,10 +131,6 @@ class FitTerms:
         if unknown := sorted(set(self.ablate) - set(ABLATIONS)):
             raise ValueError(f"ablate must name some of {', '.join(ABLATIONS)} (got {unknown[0][:40]!r})")
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the terms as plain values."""
-        return {**asdict(self), "ablate": list(self.ablate)}
-
 
 def config_of(terms: FitTerms) -> TrainConfig:
     """Return the settings of fit, prune, calibration and choice that the terms stand for."""

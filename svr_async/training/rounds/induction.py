@@ -230,6 +230,10 @@ async def find_negatives(
 
     A response of the data is one only if just the hardest is taken, as an additional triple; else it is trained on
     already. A candidate needs a verdict wherever its original has one: a missing answer is not a low margin.
+
+    The paper takes the nearest alone. If a pair is decided wrongly, that is often the pair itself, which is no negative
+    (`sec:adv`: the mean of a loss and itself is that loss), and the near copy that shows what its two responses hide
+    would be lost.
     """
     config, ledger = session.config, session.boundary
     material, options = session.material, await _candidates(session, number, support)
@@ -265,23 +269,10 @@ async def find_negatives(
             known, margin = judged(option, pair)
             if known and wanted <= known:
                 margins.append((option, margin))
-        negatives = hard_negatives(pair, margins, margin=near)
-        found += [negative for negative in negatives if negative.pair.id not in trained_on]
+        lowest = min(margins, key=lambda entry: entry[1])[0]  # ties: the earlier
+        taken = [option for option, margin in margins if option is lowest or margin <= near]
+        found += [HardNegative(pair=option, of=pair.id) for option in taken if option.id not in trained_on]
     return found
-
-
-def hard_negatives(
-    original: PreferencePair, margins: Sequence[tuple[PreferencePair, float]], *, margin: float = -math.inf
-) -> list[HardNegative]:
-    """Return the candidate with the smallest margin, ties to the earlier, and all with one <= `margin`; never the pair.
-
-    The paper takes the smallest alone. If a pair is decided wrongly, that is often the pair itself, and the near copy
-    that shows what its two responses hide would be lost. The pair's own response is not a negative: the mean of a loss
-    and itself is that loss (`sec:adv`).
-    """
-    lowest = min(margins, key=lambda entry: entry[1])[0]
-    taken = [pair for pair, value in margins if pair is lowest or value <= margin]
-    return [HardNegative(pair=pair, of=original.id) for pair in taken if pair.id != original.id]
 
 
 async def _candidates(

@@ -149,7 +149,7 @@ def _fitted(
 
 def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[str, Any]:
     """Return what a fit reports: dev accuracy in use and of the fit, the baselines, warnings."""
-    vote, linear = best.log.accuracies(0)
+    vote, linear = best.log.accuracies.get(0, (None, None))
     n_train, n_dev = _counts(store)
     warnings = small_dev_warnings(n_dev, n_train + n_dev) if n_dev else []
     fitted, missing = best.fitted, unjudged_share(best.fitted) if best.fitted.dev.n_entries else 0.0
@@ -210,7 +210,7 @@ def store_bank(store: FeatureStore, fitted: FittedRound, **fields: Any) -> Rubri
 
 def fit_history(log: FitLog, fitted: FittedRound, **fields: Any) -> BankHistory:
     """Return the history of the bank of a fitted round; `fields` of `BankHistory`."""
-    last, (vote, linear) = log.last(fitted.number), log.accuracies(fitted.number)
+    last, (vote, linear) = log.last(fitted.number), log.accuracies.get(fitted.number, (None, None))
     return BankHistory(
         curves=tuple(log.curves),
         chosen_round=fitted.number,

@@ -16,7 +16,7 @@ import orjson
 
 from svr_async.adapters import Dataset
 from svr_async.core.files import open_folder, write_atomic
-from svr_async.core.pair import PreferencePair, split_by_prompt
+from svr_async.core.pair import split_by_prompt
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.money import Price
 from svr_async.engine.stats import EngineStats
@@ -53,7 +53,6 @@ from svr_async.training.running.settings import (
     TrainSettings,
     keep_bank,
     load_data,
-    refuse_benchmark_for_training,
     require_writer,
     train_config,
 )
@@ -144,7 +143,7 @@ async def _published(
     run: TrainingRun, rounds: Sequence[FittedRound], warnings: Sequence[str]
 ) -> tuple[RubricBank, dict[str, Any]]:
     """Return the bank of the round to publish, from its feature store, and what record.json holds."""
-    settings, session = run.settings, run.session
+    settings, session, found = run.settings, run.session, run.data.contaminated
     best = chosen_round(rounds, len(session.material.dev), session.config.publish)
     place = settings.out / STORES / f"round-{best.number}"
     store, learned = load_store(place), None
@@ -166,25 +165,20 @@ async def _published(
         history=fit_history(
             run.log,
             best,
-            trained_on=_trained_on(run),
+            trained_on=TrainedOn(
+                train_pairs=record["train_pairs"],
+                dev_pairs=record["dev_pairs"],
+                source=record["origin"] or settings.pairs.name,
+                preset=settings.preset,
+                ablate=tuple(record["ablate"]),
+                contaminated=None if found is None else len({hit.pair_id for hit in found}),
+            ),
             rounds=tuple(run.log.facts(one.record) for one in rounds),
             warnings=(*warnings, *([better] if better else [])),
             learning_curve=learned,
         ),
     )
     return bank, record
-
-
-def _trained_on(run: TrainingRun) -> TrainedOn:
-    settings, material, found = run.settings, run.session.material, run.data.contaminated
-    return TrainedOn(
-        train_pairs=len(material.train),
-        dev_pairs=len(material.dev),
-        source=run.data.dataset.origin or settings.pairs.name,
-        preset=settings.preset,
-        ablate=tuple(sorted(settings.ablate)),
-        contaminated=None if found is None else len({hit.pair_id for hit in found}),
-    )
 
 
 def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) -> dict[str, Any]:
@@ -212,11 +206,6 @@ def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) 
 
 
 # ── one stage ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def stages_beside(out: Path) -> Path:
-    """Return the folder for the stage of a command that writes to `out`, from which a stopped one resumes."""
-    return out.with_name(f"{out.name}.stages")
 
 
 def induce(
@@ -347,30 +336,12 @@ def open_training_judge(settings: TrainSettings) -> OpenJudge:
 
 
 def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, listener: TrainingListener) -> Session:
-    """Split the pairs by prompt, learn the features, and set up a session in the output folder."""
+    """Split the pairs by prompt, learn the features, and set up a session in the output folder.
+
+    UsageError if a side of the split is empty.
+    """
     config = train_config(settings)
     train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
-    _report_data(data, judge, train, dev, listener)
-    digest = training_fingerprint(data.dataset.digest, (pair.id for pair in data.pairs))
-    fingerprints = judge.engine.fingerprints if judge.engine else set()
-    return Session(
-        judges=_training_judges(settings, judge, listener),
-        config=config,
-        stages=Stages(settings.out / "stages", fingerprints, retry=settings.limits.retry_errors),
-        material=prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words),
-        say=listener.say,
-        asker=asker_of(judge),
-    )
-
-
-def _report_data(
-    data: TrainingData,
-    judge: OpenJudge,
-    train: Sequence[PreferencePair],
-    dev: Sequence[PreferencePair],
-    listener: TrainingListener,
-) -> None:
-    """Report data, judges and split; UsageError if a side of the split is empty."""
     if not train or not dev:
         raise UsageError(
             f"{len(data.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
@@ -384,6 +355,16 @@ def _report_data(
     author = "" if judge.behind is None else f", author {judge.behind.label}"
     listener.say(f"judge {judge.label}{author}")
     listener.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
+    digest = training_fingerprint(data.dataset.digest, (pair.id for pair in data.pairs))
+    fingerprints = judge.engine.fingerprints if judge.engine else set()
+    return Session(
+        judges=_training_judges(settings, judge, listener),
+        config=config,
+        stages=Stages(settings.out / "stages", fingerprints, retry=settings.limits.retry_errors),
+        material=prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words),
+        say=listener.say,
+        asker=asker_of(judge),
+    )
 
 
 def _training_judges(settings: TrainSettings, judge: OpenJudge, listener: TrainingListener) -> TrainingJudges:
@@ -475,8 +456,13 @@ class BatchTraining:
 
     settings: TrainSettings
     work: Work
-    profiles: tuple[Profile, ...]
     staged: bool
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The endpoints of the judge and of another author; UsageError if nothing is sent."""
+        specs = self.settings.spec, self.settings.author_spec or self.settings.spec
+        return endpoints_of(list({one.text: one.profile for one in specs}.values()), self.settings.judge)
 
     async def open(self) -> OpenJudge:
         """Open the judge, with the failures of an earlier run if there was one."""
@@ -491,12 +477,3 @@ class BatchTraining:
             session.judges = replace(session.judges, may_begin=lambda: not unanswered)
             with contextlib.suppress(StageEndsError, ShardEndsError):
                 await self.work(session)
-
-
-def batch_training(settings: TrainSettings, work: Work, *, staged: bool) -> BatchTraining:
-    """Return a training that asks what `work` asks; UsageError for a benchmark, or if nothing is sent."""
-    refuse_benchmark_for_training(settings.pairs)
-    refuse_benchmark_for_training(settings.adapter)
-    specs = settings.spec, settings.author_spec or settings.spec
-    profiles = endpoints_of(list({one.text: one.profile for one in specs}.values()), settings.judge)
-    return BatchTraining(settings=settings, work=work, profiles=profiles, staged=staged)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -395,7 +395,7 @@ def store_facts(store: FeatureStore, folder: Path) -> dict[str, Any]:
         "measured_only": 0 if store.measured is None else int(store.measured.sum()),
         "z": {name: round(float(where.mean()), 6) if len(z) else 0.0 for name, where in shares.items()},
         "weights": None if weight is None or not len(weight) else [float(weight.min()), float(weight.max())],
-        "terms": header.terms.as_json(),
+        "terms": asdict(header.terms),
         "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
     }
 
