@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +45,6 @@ MODELS_TIMEOUT_S = 5.0
 MIN_FREE_BYTES = 200 * 2**20
 MAX_MODELS_BYTES = 2**20
 SHOWN_NAMES = 300
-CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
 UNITS = {"rpm": "requests", "tpm": "tokens"}
 DOWN = "start the server, or check the judge's address"
 CHOOSE = 'Which text is longer? A: "aa" B: "aaaaaa". Answer with the letter.'
@@ -95,8 +94,8 @@ def cache_finding(cache: Path | str) -> Finding:
     return Finding("cache", "ok", f"{cache} opens, {free / 2**30:.1f} GiB free")
 
 
-async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | None:
-    """Return the models that an endpoint lists, by name; None without a list. The request is free.
+async def list_models(profile: Profile) -> list[str]:
+    """Return the models that an endpoint lists; empty without a list. The request is free.
 
     EndpointDownError if nothing answers, AuthError if the key is refused.
     """
@@ -111,13 +110,13 @@ async def list_models(profile: Profile) -> Mapping[str, Mapping[str, Any]] | Non
             data = await reply.content.read(MAX_MODELS_BYTES)
     except aiohttp.ClientConnectorError as error:
         raise EndpointDownError(str(error), hint=DOWN) from error
-    except (aiohttp.ClientError, OSError, TimeoutError):
-        return None
+    except (aiohttp.ClientError, OSError):
+        return []
     if reply.status in {401, 403}:
         raise AuthError(f"HTTP {reply.status} for the list of models", hint=key_hint(profile.key_env))
     with suppress(ValueError, KeyError, TypeError):
-        return {str(row["id"]): row for row in orjson.loads(extras.hidden(key).mask_bytes(data))["data"]}
-    return None
+        return [str(row["id"]) for row in orjson.loads(extras.hidden(key).mask_bytes(data))["data"]]
+    return []
 
 
 async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
@@ -147,8 +146,7 @@ async def examine(judge: str, base_url: str = "") -> AsyncIterator[Finding]:
 
 async def _examine_address(spec: JudgeSpec, profile: Profile, *, thorough: bool) -> AsyncIterator[Finding]:
     """Check one address; without `thorough` only whether it lists the model and answers."""
-    for finding in model_findings(profile, await list_models(profile)):
-        yield finding
+    yield model_finding(profile, await list_models(profile))
     config = EngineConfig(concurrency=1, attempts=1, repairs=0, first_contact_s=0.0, give_up_after_s=0.0)
     transport = transport_to(profile, profile.base_url, timeout_s=TIMEOUT_S)
     with tempfile.TemporaryDirectory() as folder:
@@ -242,23 +240,15 @@ def _key_finding(profile: Profile) -> Finding:
     return Finding("key", "warn", f"{text}, sent over http", "use https") if plain else Finding("key", "ok", text)
 
 
-def model_findings(profile: Profile, models: Mapping[str, Mapping[str, Any]] | None) -> list[Finding]:
-    """Report whether the endpoint lists the model, and whether its context is as long as the profile says."""
+def model_finding(profile: Profile, models: Sequence[str]) -> Finding:
+    """Report whether the endpoint lists the model."""
     if not models or not profile.model:
-        return [Finding("model", "none", "the endpoint does not list its models")]
-    if not any(f"/{name}".endswith(f"/{profile.model}") for name in models):  # some put a folder before the name
-        hint = did_you_mean(profile.model, models) or "set one of them: --judge URL#model, or model in judges.toml"
-        text = f"{profile.model} is not among the models listed: {shorten(', '.join(models), SHOWN_NAMES)}"
-        return [Finding("model", "warn", text, hint)]
-    row = models.get(profile.model, {})
-    context = next((row[name] for name in CONTEXT_FIELDS if type(row.get(name)) is int and row[name] > 0), None)
-    found = [Finding("model", "ok", f"{profile.model} is served")]
-    if context is not None:
-        short = context < profile.context_tokens
-        text = f"{context:,} tokens" + (f", fewer than the {profile.context_tokens:,} of the profile" if short else "")
-        hint = f"context_tokens = {context} in judges.toml" if short else ""
-        found.append(Finding("context", "warn" if short else "ok", text, hint))
-    return found
+        return Finding("model", "none", "the endpoint does not list its models")
+    if any(f"/{name}".endswith(f"/{profile.model}") for name in models):  # some put a folder before the name
+        return Finding("model", "ok", f"{profile.model} is served")
+    hint = did_you_mean(profile.model, models) or "set one of them: --judge URL#model, or model in judges.toml"
+    text = f"{profile.model} is not among the models listed: {shorten(', '.join(models), SHOWN_NAMES)}"
+    return Finding("model", "warn", text, hint)
 
 
 def limits_finding(headers: Mapping[str, str], profile: Profile) -> Finding:

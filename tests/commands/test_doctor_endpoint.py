@@ -22,7 +22,7 @@ Rows = dict[str, dict[str, Any]]
 
 @contextmanager
 def good_endpoint(bodies: list[dict[str, Any]]) -> Iterator[str]:
-    """Serve an endpoint with JSON mode, a context and a rate limit; `bodies` are the requests that it gets."""
+    """Serve an endpoint with JSON mode and a rate limit; `bodies` are the requests that it gets."""
 
     async def chat(http: web.Request) -> web.Response:
         body = orjson.loads(await http.read())
@@ -36,7 +36,7 @@ def good_endpoint(bodies: list[dict[str, Any]]) -> Iterator[str]:
         return web.json_response(reply, headers={"x-ratelimit-limit-requests": "60"})
 
     async def models(_: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "odd", "max_model_len": 4096}]})
+        return web.json_response({"data": [{"id": "odd"}]})
 
     with serving_routes(web.post("/v1/chat/completions", chat), web.get("/v1/models", models)) as address:
         yield f"{address}/v1"
@@ -57,11 +57,10 @@ def test_a_good_endpoint_passes_every_check_in_a_few_capped_calls(cli: Cli, tmp_
         code, rows = examined(cli, "--judge", "sim")
     assert [body["max_tokens"] for body in bodies] == [MAX_TOKENS] * 4
     assert code == 0
-    assert list(rows) == ["cache", "judge", "model", "context", "key", "latency", "json", "limits", "verdict"]
+    assert list(rows) == ["cache", "judge", "model", "key", "latency", "json", "limits", "verdict"]
     assert {row["state"] for row in rows.values()} == {"ok"}
     assert rows["limits"]["hint"].startswith("rpm = 60 in judges.toml")
     assert rows["json"]["hint"] == 'structured = "json_schema" in judges.toml uses it'
-    assert rows["context"]["detail"] == "4,096 tokens"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ async def test_cancelled_calls_leak_nothing(cache_folder: Path) -> None:
                 assert (engine.stats().in_flight, engine.stats().waiting) == (0, 0)
             for n in range(N):
                 assert (await engine.complete(_asked(sim.base_url, n))).value is not None
-            kept = engine.cache.stats().rows
+            kept = engine.cache.stats()["rows"]
         counts = [*sim.paid().values()]
     assert kept == len(counts) == N
     assert sum(counts) <= N + 4 * N // 2  # each cancelled call once
