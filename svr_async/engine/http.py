@@ -67,9 +67,9 @@ class Extras:
             return {**wire.headers(""), self.key_header: key.reveal(), **self.headers}
         return {**wire.headers(key.reveal()), **self.headers}
 
-    def hidden(self, key: Secret) -> Secret | Secrets:
+    def hidden(self, key: Secret) -> Secrets:
         """Return what masks the key and the other secrets."""
-        return Secrets((key, *self.secrets)) if self.secrets else key
+        return Secrets((key, *self.secrets))
 
 
 NO_EXTRAS = Extras()

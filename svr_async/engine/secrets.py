@@ -21,12 +21,10 @@ MAX_CHARS = 4096  # servers accept 8 kB of headers
 class Secret:
     """A text that prints as a mask; `reveal()` is called where the header is built, nowhere else."""
 
-    __slots__ = ("_bytes", "_text", "is_long")
+    __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._bytes = text.encode()
-        self.is_long = len(text) >= MIN_CHARS  # long enough to be masked wherever it occurs
 
     def reveal(self) -> str:
         """Return the text itself."""
@@ -40,21 +38,33 @@ class Secret:
 
     __str__ = __repr__
 
-    def mask(self, text: str) -> str:
-        """Return `text` with every occurrence of the secret masked (servers echo headers in their errors)."""
-        return text.replace(self._text, MASK) if self.is_long else text
-
-    def mask_bytes(self, data: bytes) -> bytes:
-        """Return `data` with every occurrence of the secret masked."""
-        if not self.is_long:
-            return data
-        data = data.replace(self._bytes, MASK.encode())
-        if b"\\/" not in data and b"\\u00" not in data:  # no escape that JSON may write a key's characters with
-            return data
-        return _escaped(self._text).sub(MASK.encode(), data)
-
     def __reduce__(self) -> str:
         raise TypeError("a secret is never serialised")
+
+
+class Secrets:
+    """Masks secrets: servers echo headers in their errors."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        texts = (secret.reveal() for secret in secrets)
+        self._texts = [(text, text.encode()) for text in texts if len(text) >= MIN_CHARS]
+
+    def mask(self, text: str) -> str:
+        """Return `text` with every occurrence of any secret masked."""
+        for secret, _ in self._texts:
+            text = text.replace(secret, MASK)
+        return text
+
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Return `data` with every occurrence of any secret masked."""
+        for _, secret in self._texts:
+            data = data.replace(secret, MASK.encode())
+        if b"\\/" in data or b"\\u00" in data:  # escapes that JSON may write a key's characters with
+            for text, _ in self._texts:
+                data = _escaped(text).sub(MASK.encode(), data)
+        return data
 
 
 @functools.cache
@@ -62,23 +72,6 @@ def _escaped(text: str) -> re.Pattern[bytes]:
     """Return a pattern of a text in which JSON may write each character as an escape."""
     forms = (rf"(?:\\{{0,4}}{re.escape(char)}|\\{{1,4}}u{ord(char):04x})" for char in text)
     return re.compile("".join(forms).encode(), re.IGNORECASE)
-
-
-class Secrets:
-    """Several secrets, masked together."""
-
-    __slots__ = ("_all",)
-
-    def __init__(self, secrets: Iterable[Secret]) -> None:
-        self._all = tuple(secret for secret in secrets if secret.is_long)
-
-    def mask(self, text: str) -> str:
-        """Return `text` with every occurrence of any secret masked."""
-        return functools.reduce(lambda left, secret: secret.mask(left), self._all, text)
-
-    def mask_bytes(self, data: bytes) -> bytes:
-        """Return `data` with every occurrence of any secret masked."""
-        return functools.reduce(lambda left, secret: secret.mask_bytes(left), self._all, data)
 
 
 def environment_secrets(more: Iterable[str] = (), environment: Mapping[str, str] = os.environ) -> Secrets:

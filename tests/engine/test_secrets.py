@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from svr_async.engine.secrets import MASK, Secret, key_from_environment, refuse_key_in_url
+from svr_async.engine.secrets import MASK, Secret, Secrets, key_from_environment, refuse_key_in_url
 from svr_async.errors import ConfigError
 
 KEY = "sk-test-0123456789"
@@ -17,11 +17,11 @@ def test_a_secret_is_never_shown() -> None:
     secret = Secret(KEY)
     assert KEY not in f"{secret} {secret!r} {[secret]}"
     assert secret.reveal() == KEY
-    assert secret.mask(f"Bearer {KEY}, again {KEY}") == f"Bearer {MASK}, again {MASK}"
+    assert Secrets([secret]).mask(f"Bearer {KEY}, again {KEY}") == f"Bearer {MASK}, again {MASK}"
     with pytest.raises(TypeError):
         pickle.dumps(secret)
     assert not Secret("")
-    assert Secret("").mask("text") == "text"
+    assert Secrets([Secret("")]).mask("text") == "text"
 
 
 def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
