@@ -83,12 +83,6 @@ def place_of(text: Path | str) -> Path | str:
     return text
 
 
-def local_folder(place: Path | str) -> Path:
-    """Return the folder of a cache's local files: for a Redis URL, the user's cache folder."""
-    place = place_of(place)
-    return place if isinstance(place, Path) else user_cache()
-
-
 def user_cache() -> Path:
     """Return this user's cache folder for svr-async on this platform; it may not exist."""
     home = Path.home()

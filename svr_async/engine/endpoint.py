@@ -219,17 +219,15 @@ class Endpoint:
         """Return when a call may leave; infinity if only the end of another call can allow it."""
         if self.in_flight >= self.limit.limit or self.breaker.trial:
             return NEVER
-        at = max(now, self.paused_until, self.reported_at(tokens))
+        reported = max(self.requests.opens_at(1.0), self.tokens.opens_at(tokens))
+        if not self._confirmed:
+            reported = min(reported, self._left_at + PATIENCE_S)
+        at = max(now, self.paused_until, reported)
         if self.breaker.opened:
             at = max(at, self.breaker.retry_at)
         if self._rpm is not None:
             at = max(at, self._rpm.opens_at(1.0))
         return at if self._tpm is None else max(at, self._tpm.opens_at(tokens))
-
-    def reported_at(self, tokens: int) -> float:
-        """Return when a call may leave according to the endpoint's headers."""
-        at = max(self.requests.opens_at(1.0), self.tokens.opens_at(tokens))
-        return at if self._confirmed else min(at, self._left_at + PATIENCE_S)
 
     def take(self, now: float, tokens: int) -> Slot:
         """Let a call leave."""

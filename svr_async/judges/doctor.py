@@ -24,7 +24,7 @@ from svr_async.core.files import LOOPBACK
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import Presentation, user_prompt
 from svr_async.core.verdict import Outcome
-from svr_async.engine.cache import Cache, local_folder
+from svr_async.engine.cache import Cache, place_of, user_cache
 from svr_async.engine.caller import EngineConfig
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.fallbacks import apply_all, permanent
@@ -86,7 +86,8 @@ def failed(name: str, error: SvrError) -> Finding:
 def cache_finding(cache: Path | str) -> Finding:
     """Open the cache, and check the free space on its disk."""
     Cache.open(cache).close()
-    folder = local_folder(cache)
+    place = place_of(cache)
+    folder = place if isinstance(place, Path) else user_cache()
     place = next((one for one in (folder, *folder.absolute().parents) if one.exists()), Path.cwd())
     free = shutil.disk_usage(place).free
     if free < MIN_FREE_BYTES:
