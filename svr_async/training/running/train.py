@@ -26,7 +26,7 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
-from svr_async.scoring.bank import BankRubric, RubricBank, TrainedOn
+from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint, write_provenance
@@ -46,7 +46,7 @@ from svr_async.training.rounds.stages import (
     digest_of,
     unanswered_lines,
 )
-from svr_async.training.running.refit import fit_history, learned_curve, require_solved, store_bank
+from svr_async.training.running.refit import learned_curve, require_solved, store_bank
 from svr_async.training.running.settings import (
     TrainingData,
     TrainingListener,
@@ -159,12 +159,11 @@ async def _published(
     bank = store_bank(
         store,
         best,
+        run.log,
         fit_settings=session.config.as_json(),
         dev_metrics=record["dev"],
         licence=settings.licence,
-        history=fit_history(
-            run.log,
-            best,
+        history=BankHistory(
             trained_on=TrainedOn(
                 train_pairs=record["train_pairs"],
                 dev_pairs=record["dev_pairs"],
