@@ -222,9 +222,6 @@ def store_bank(
     )
 
 
-# ── the learning curve ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def require_solved(config: TrainConfig, asked: bool) -> None:
     """Raise UsageError for a learning curve of a preset that is trained by descent, before anything is judged."""
     if asked and config.fit.kind != "topics":
