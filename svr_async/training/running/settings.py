@@ -22,14 +22,7 @@ from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.templates import PAPER
 from svr_async.training.bank.merge import refuse_long_names
 from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
-from svr_async.training.rounds.config import (
-    FitTerms,
-    Pool,
-    Publish,
-    SameCriterion,
-    TrainConfig,
-    config_of,
-)
+from svr_async.training.rounds.config import FitTerms, Pool, Publish, SameCriterion, TrainConfig, config_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

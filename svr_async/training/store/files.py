@@ -34,14 +34,7 @@ from svr_async.fit.arrays import FitArrays, keep_entries
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import FitTerms
-from svr_async.training.rounds.session import (
-    JudgedRound,
-    Session,
-    Sources,
-    bank_arrays,
-    source_names,
-    source_numbers,
-)
+from svr_async.training.rounds.session import JudgedRound, Session, Sources, bank_arrays, source_names, source_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
