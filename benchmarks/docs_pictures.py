@@ -45,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> None:
         ("repro", "repro/report.html", 1100, 1000),
     ):
         picture(args.work / page, args.images / f"{name}.png", width, height)
-    for name in ("domains", "map", "training", "frontier"):
+    for name in ("domains", "training", "frontier"):
         shrink(args.work / "figures" / f"{name}.png", args.images / f"{name}.png")
 
 

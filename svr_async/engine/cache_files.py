@@ -63,11 +63,6 @@ class _Row(msgspec.Struct):
     reply: Reply
 
 
-def line_of(key: bytes, reply: Reply) -> bytes:
-    """Return a reply with its key as a line of JSON."""
-    return msgspec.json.encode(_Row(key.hex(), reply)) + b"\n"
-
-
 def _export(rows: Iterable[tuple[bytes, bytes]], path: Path) -> tuple[int, int]:
     counts = [0, 0]
 
@@ -79,7 +74,7 @@ def _export(rows: Iterable[tuple[bytes, bytes]], path: Path) -> tuple[int, int]:
                 yield key, reply
 
     def write(file: BinaryIO) -> None:
-        lines = (line_of(*row) for row in readable())
+        lines = (msgspec.json.encode(_Row(key.hex(), reply)) + b"\n" for key, reply in readable())
         if path.suffix == ".gz":  # without a time or name, so that equal replies give equal bytes
             with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=6) as packed:
                 packed.writelines(lines)

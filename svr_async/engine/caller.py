@@ -13,7 +13,7 @@ from msgspec import structs
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.classify import Failure, Kind, classify_reply
+from svr_async.engine.classify import Failure, Kind, classify_status
 from svr_async.engine.endpoint import Breaker, ConcurrencyLimit, Endpoint, EndpointPool, EngineStoppedError, Slot
 from svr_async.engine.events import (
     EngineStopped,
@@ -264,7 +264,8 @@ class Caller:
                 try:
                     reply = request.wire.read(raw.body, raw.status)
                 except BadBodyError as problem:
-                    failure = classify_reply(request.wire, raw.status, raw.headers, raw.body, str(problem))
+                    wire, error = request.wire, request.wire.error(raw.body)
+                    failure = classify_status(raw.status, raw.headers, error, body_preview=str(problem), path=wire.path)
                 else:
                     return self._accept(slot, raw, request, reply)
                 self._read_headers(slot, self.clock(), raw)

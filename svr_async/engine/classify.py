@@ -13,7 +13,6 @@ from typing import Any
 
 from svr_async.core.verdict import Outcome
 from svr_async.engine.rates import retry_after
-from svr_async.engine.wires import Wire
 from svr_async.errors import AuthError, ModelError, QuotaError, RefusedError
 
 
@@ -80,11 +79,6 @@ DESCRIPTOR_WORDS = re.compile(r"too many open files|cannot assign requested addr
 CROWDED_STATUSES = frozenset({503, 504, 529})
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529})
 MAX_WAIT_S = 600.0
-
-
-def classify_reply(wire: Wire, status: int, headers: Mapping[str, str], body: bytes, problem: str) -> Failure:
-    """Classify a reply that the wire could not read; `problem` says why."""
-    return classify_status(status, headers, wire.error(body), body_preview=problem, path=wire.path)
 
 
 def classify_status(

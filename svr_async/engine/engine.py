@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
@@ -15,7 +15,7 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.cache import Cache
 from svr_async.engine.caller import Caller, EngineConfig, ItemFailedError, ParameterRefusedError, RetryableError
 from svr_async.engine.concurrency import bounded_map
-from svr_async.engine.events import ItemFailed, Observer, OnNotice, Watch, key_of
+from svr_async.engine.events import ItemFailed, OnNotice, Watch, key_of
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.fallbacks import FILE as FALLBACKS_FILE
 from svr_async.engine.fallbacks import Fallbacks, ParameterFallback
@@ -40,7 +40,6 @@ class Completion(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     key: str
     reply: Reply | None = None
     detail: str = ""
-    from_cache: bool = False
 
 
 class CallEngine:
@@ -58,7 +57,6 @@ class CallEngine:
         budget: Budget | None = None,
         price: Price | None = None,
         failures: FailureLog | None = None,
-        observers: Sequence[Observer] = (),
     ) -> None:
         self.config = config or EngineConfig()
         self.cache = cache
@@ -77,7 +75,7 @@ class CallEngine:
         self._flights: dict[bytes, asyncio.Future[Completion[Any]] | None] = {}
         self._failures = FailureLog() if failures is None else failures  # an empty log is falsy
         self._counters = Counters()
-        self._watch = watch = Watch.over(observers)
+        self._watch = watch = Watch.begin()
         self._beat: asyncio.TimerHandle | None = None
         self._caller = Caller(
             transport,
@@ -229,7 +227,7 @@ class CallEngine:
         if self.config.dry_run:
             known = question.expected_tokens if question.expected_of is None else question.expected_of(value)
             self.on_recalled(request, reply, known)
-        return Completion(value=value, outcome=Outcome.SCORED, key=request.key.hex(), reply=reply, from_cache=True)
+        return Completion(value=value, outcome=Outcome.SCORED, key=request.key.hex(), reply=reply)
 
     def _plan(self, question: Question[T]) -> Completion[T]:
         request = question.request

@@ -1,6 +1,6 @@
 """Events and notices of an engine: one frozen record per event, handed to each observer as it happens.
 
-Progress, JSON logs, OpenTelemetry and Prometheus read the same events. Without observers `Watch.over` is None, and the
+Progress, JSON logs, OpenTelemetry and Prometheus read the same events. Without observers there is no `Watch`, and the
 engine builds no records. Notices are lines for a person: retries, long waits, one-time warnings.
 """
 
@@ -187,9 +187,9 @@ class Watch:
         self._in_flight: dict[str, tuple[int, str, int | None]] = {}
 
     @classmethod
-    def over(cls, observers: Sequence[Observer] = ()) -> Watch | None:
-        """Return a watch with these observers and those of `observing`; None without any."""
-        found = (*_OBSERVERS.get(), *observers)
+    def begin(cls) -> Watch | None:
+        """Return a watch with the observers of `observing`; None without any."""
+        found = _OBSERVERS.get()
         return cls(found) if found else None
 
     def emit(self, event: Event) -> None:

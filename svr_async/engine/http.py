@@ -95,57 +95,28 @@ class HttpTransport:
         self._limits = wire.limits
         self._headers = {"Content-Type": "application/json", "User-Agent": "svr-async"} | extras.head(wire, key)
         self._session: aiohttp.ClientSession | None = None
-        self._deadlines: dict[asyncio.Task[Any], float] = {}  # of the requests in flight, the earliest first
-        self._late: set[asyncio.Task[Any]] = set()
-        self._timer: asyncio.TimerHandle | None = None
 
     async def send(self, request: Request) -> RawReply:
         """Post the request and read the reply, whatever its status.
 
         A request on a connection that the server had closed while it was idle is sent again once.
         """
-        task = self._begin()
         try:
-            try:
+            async with asyncio.timeout(self._timeout_s):
+                try:
+                    return await self._post(request)
+                except CLOSED_ERRORS:
+                    if not _reused.get() or self._session is None:  # a fresh connection, or this transport was closed
+                        raise
                 return await self._post(request)
-            except CLOSED_ERRORS:
-                if not _reused.get() or self._session is None:  # a fresh connection, or this transport was closed
-                    raise
-            return await self._post(request)
-        except asyncio.CancelledError:
-            if task not in self._late or task.uncancel() > 0:  # cancelled by others
-                raise
-            raise _failed(f"no complete reply within {self._timeout_s:g} s", "timeout") from None
         except aiohttp.ConnectionTimeoutError:
             detail = f"cannot connect to {self._url.host}:{self._url.port} within {CONNECT_TIMEOUT_S:g} s"
             raise _failed(detail, "no connection", False) from None
+        except TimeoutError:
+            raise _failed(f"no complete reply within {self._timeout_s:g} s", "timeout") from None
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             failure = classify_exception(error, self._url)
             raise CallFailedError(replace(failure, detail=self._hidden.mask(failure.detail))) from error
-        finally:
-            del self._deadlines[task]
-            self._late.discard(task)
-
-    def _begin(self) -> asyncio.Task[Any]:
-        """Note the deadline of this task's request; one timer for all costs less CPU than aiohttp's own timeout."""
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        if task is None:
-            raise RuntimeError("requests are sent from tasks")
-        self._deadlines[task] = at = loop.time() + self._timeout_s
-        if self._timer is None:
-            self._timer = loop.call_at(at, self._cancel_late)
-        return task
-
-    def _cancel_late(self) -> None:
-        self._timer = None
-        loop = asyncio.get_running_loop()
-        for task, at in self._deadlines.items():
-            if at > loop.time():
-                self._timer = loop.call_at(at, self._cancel_late)
-                break
-            if task not in self._late:
-                self._late.add(task)
-                task.cancel()
 
     async def model_names(self) -> list[str]:
         """Return the models that the endpoint lists, possibly empty."""
@@ -160,9 +131,6 @@ class HttpTransport:
     async def close(self) -> None:
         """Close all connections."""
         session, self._session = self._session, None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if session is not None:
             await session.close()
 

@@ -80,8 +80,10 @@ class ModelJudge(EndpointJudge):
     async def compare(
         self, shown: Presentation, rubrics: Sequence[Rubric], *, overall: bool, note: str = ""
     ) -> Answer[Comparisons]:
-        """Ask for verdicts on rubrics, all in one call."""
+        """Ask for verdicts on rubrics, all in one call; a list too long for the context is halved."""
         done = await self._ask(self.writer.compare(shown, rubrics, overall=overall, note=note))
+        if done.outcome is Outcome.CONTEXT_TOO_LONG and len(rubrics) > 1 and not overall:
+            return await self._compare_halves(shown, rubrics)
         if done.value is None:
             return done
         ordered, requests = done.value.rows, done.requests
@@ -127,6 +129,17 @@ class ModelJudge(EndpointJudge):
     async def rephrase(self, prompt: Prompt, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, str]]:
         """Ask for rubrics in words that fit a prompt: texts by id, without those that have no clear wording."""
         return await self._ask(self.writer.rephrase(prompt, rubrics))
+
+    async def _compare_halves(self, shown: Presentation, rubrics: Sequence[Rubric]) -> Answer[Comparisons]:
+        middle = len(rubrics) // 2
+        first = await self.compare(shown, rubrics[:middle], overall=False)
+        second = await self.compare(shown, rubrics[middle:], overall=False)
+        requests = first.requests + second.requests
+        if first.value is None or second.value is None:
+            return replace(first if first.value is None else second, requests=requests)
+        value = Comparisons(rows=first.value.rows + second.value.rows)
+        flags = tuple(dict.fromkeys(first.flags + second.flags))
+        return Answer(value=value, requests=requests, flags=flags)
 
     async def _ask(self, question: Question[T]) -> Answer[T]:
         return await answered(self.engine, self.writer.profile, question)

@@ -5,7 +5,7 @@ Replies are JSON Lines, read by the same code as live replies:
     {"pair_id": "7", "order": "ab", "role": "direct", "reply": "… [[A]]"}
 
 `role` is `direct`, `compare` or `self_rubrics`; `order` (`ab`: as in the data set, `ba`: swapped) is left out for
-`self_rubrics`. `rubric_id`s are R1…Rk in the order of the item's rubrics; an empty `rubrics` list is allowed.
+`self_rubrics`. `rubric_id`s are R1…Rk in the order of the item's rubrics.
 
 Scores are JSON Lines or CSV with these names: {"id": "7", "score_a": 1.25, "score_b": 0.5} in the order of the data
 set, or {"prompt": …, "response": …, "score": 1.25}, whose prompt is a text or a list of messages.
@@ -99,7 +99,7 @@ class RecordedJudge(_Recorded):
     async def write_rubrics(self, prompt: Prompt) -> Answer[WrittenRubrics]:
         """Replay rubrics that were written for a prompt."""
         pair_id = self.prompts.get(_key(prompt_text(prompt)), "")
-        return self._replayed(("self_rubrics", pair_id, ""), _read_written)
+        return self._replayed(("self_rubrics", pair_id, ""), read_written)
 
     async def compare(
         self,
@@ -208,15 +208,6 @@ def _load_scores(path: Path, rows: Iterator[tuple[str, _ScoreRow]]) -> RecordedS
         if not same:
             raise ConfigError(f"{where} has another score than an earlier row", hint="keep one of them")
     return found
-
-
-def _read_written(reply: str) -> WrittenRubrics:
-    """Read a reply; a recording may hold an empty list of rubrics."""
-    try:
-        none = msgspec.json.decode(reply)["rubrics"] == []
-    except (msgspec.DecodeError, KeyError, TypeError):
-        none = False
-    return WrittenRubrics(rubrics=()) if none else read_written(reply)
 
 
 def _key(*texts: str) -> bytes:

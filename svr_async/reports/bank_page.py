@@ -1,22 +1,16 @@
-"""The page of a bank and its figures: training by round and epoch, learning curve, map of the rubrics."""
+"""The page of a bank and its figures: training by round and epoch, learning curve."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from svr_async.core.integrity import integrity_marks
-from svr_async.core.safetext import one_line
 from svr_async.core.table import Table
 from svr_async.reports.bank_summary import BankSummary
 from svr_async.reports.drawing import Ends, Figure, Panel, Series, image, plane
 from svr_async.reports.figures import in_percent
 from svr_async.reports.page import render
-from svr_async.scoring.bank import BankHistory, BankRubric, RoundFacts, RubricBank
-from svr_async.scoring.bank_card import GENERIC
+from svr_async.scoring.bank import BankHistory, RoundFacts
 
-MOST_GROUPS, MOST_MAPPED, FEWEST_MAPPED = 7, 400, 4  # domains and rubrics of a map
-NAMED = 8  # rubrics that a map numbers
-MOST_TERMS, MOST_NEAR = 4_096, 12.0  # words of a map, and neighbours of a rubric
 Course = Mapping[str, Sequence[float | None]]  # by the name of a measure: its value after each round
 MEASURES: tuple[tuple[str, tuple[tuple[str, str, bool], ...]], ...] = (  # unit: measures with colour and dashes
     ("margin", (("Train margin", "muted", True), ("Dev margin", "first", False))),
@@ -25,20 +19,17 @@ MEASURES: tuple[tuple[str, tuple[tuple[str, str, bool], ...]], ...] = (  # unit:
 )
 
 
-def render_bank(found: BankSummary, bank: RubricBank, did: Sequence[Table] = ()) -> str:
+def render_bank(found: BankSummary, did: Sequence[Table] = ()) -> str:
     """Return the page of a bank; `did` are tables of the effects of its rubrics in runs."""
-    return render("bank.html.j2", bank=found, did=did, figures=[image(one) for one in bank_figures(bank, found)])
+    return render("bank.html.j2", bank=found, did=did, figures=[image(one) for one in bank_figures(found)])
 
 
-def bank_figures(bank: RubricBank, found: BankSummary) -> list[Figure]:
+def bank_figures(found: BankSummary) -> list[Figure]:
     """Return the figures that a bank has data for."""
     marks, history = tuple(mark.word for mark in found.marks), found.history
-    drawn = [map_figure(bank)]
-    if history is not None:
-        drawn += [
-            rounds_figure(history.rounds, marks), fit_figure(history, marks),
-            learning_figure(history, marks),
-        ]  # fmt: skip
+    if history is None:
+        return []
+    drawn = (rounds_figure(history.rounds, marks), fit_figure(history, marks), learning_figure(history, marks))
     return [one for one in drawn if one is not None]
 
 
@@ -122,69 +113,3 @@ def learning_figure(history: BankHistory, marks: tuple[str, ...]) -> Figure | No
     panel = plane([series], "training pairs", "accuracy, %", ticks=[x for x, _ in points], labels=labels)
     notes = (curve.in_words(), "Lines are 95 % intervals over prompts.")
     return Figure(name="learning", title="Accuracy by training pairs", panels=(panel,), marks=marks, notes=notes)
-
-
-def map_figure(bank: RubricBank) -> Figure | None:
-    """Return the map of rubrics: similar texts close together, area is weight × activation; None for few rubrics."""
-    used = sorted((one for one in bank.rubrics if not one.disabled), key=lambda one: (-_use(one), one.id))
-    rubrics = used[:MOST_MAPPED]
-    if len(rubrics) < FEWEST_MAPPED:
-        return None
-    places = layout([one.text for one in rubrics])
-    most = _use(rubrics[0]) or 1.0
-    series = [
-        Series(
-            name=domain, points=tuple(places[i] for i in members),
-            sizes=tuple(_use(rubrics[i]) / most for i in members),
-            labels=tuple(f"{i + 1}" if i < NAMED else "" for i in members), kind="dots",
-            colour="other" if domain == GENERIC else "",
-        )
-        for domain, members in _by_domain(rubrics).items()
-    ]  # fmt: skip
-    notes = (
-        "Rubrics with similar words lie close together (t-SNE of TF-IDF); area: weight × activation.",
-        *(f"{number}  {one_line(one.text, 170)}" for number, one in enumerate(rubrics[:NAMED], start=1)),
-    )
-    part = f"the {len(rubrics):,} most used of " if len(used) > len(rubrics) else ""
-    title = f"Map of the bank: {part}{len(used):,} rubrics"
-    marks = tuple(mark.word for mark in integrity_marks(bank.marks))
-    return Figure(name="map", title=title, panels=(plane(series, "", "", bare=True),), marks=marks, notes=notes)
-
-
-def _use(rubric: BankRubric) -> float:
-    return rubric.weight * rubric.activation_rate
-
-
-def _by_domain(rubrics: Sequence[BankRubric]) -> dict[str, list[int]]:
-    """Return the places of the rubrics of each domain, the largest first; smaller ones together, generic ones last."""
-    groups: dict[str, list[int]] = {}
-    for place, one in enumerate(rubrics):
-        groups.setdefault(one_line(one.domain, 40) or GENERIC, []).append(place)
-    ordered = sorted((name for name in groups if name != GENERIC), key=lambda name: (-len(groups[name]), name))
-    found = {name: groups[name] for name in ordered[:MOST_GROUPS]}
-    rest = [place for name in ordered[MOST_GROUPS:] for place in groups[name]]
-    return found | ({"other domains": rest} if rest else {}) | ({GENERIC: groups[GENERIC]} if GENERIC in groups else {})
-
-
-def layout(texts: Sequence[str]) -> list[Ends]:
-    """Return a place for each text, similar ones near each other; deterministic.
-
-    t-SNE over the cosine distances of TF-IDF (van der Maaten and Hinton 2008, JMLR 9:2579-2605), in one thread.
-    """
-    import numpy as np
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    terms = TfidfVectorizer(sublinear_tf=True, stop_words="english", max_features=MOST_TERMS)
-    try:
-        table = terms.fit_transform(texts).toarray()
-    except ValueError:  # no words at all
-        return [(0.0, 0.0)] * len(texts)
-    apart = np.clip(1 - table @ table.T, 0.0, 1.0)
-    np.fill_diagonal(apart, 0.0)
-    near = min(MOST_NEAR, (len(texts) - 1) / 3)
-    start = np.random.default_rng(0).normal(scale=1e-4, size=(len(texts), 2))
-    with threadpool_limits(1):
-        found = TSNE(metric="precomputed", method="exact", init=start, perplexity=near).fit_transform(apart)
-    return [(round(float(x), 3), round(float(y), 3)) for x, y in found]

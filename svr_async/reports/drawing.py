@@ -300,10 +300,9 @@ def plane(
     ticks: Sequence[float] = (),
     labels: Sequence[str] = (),
     log: bool = False,
-    bare: bool = False,
     low: bool = False,
 ) -> Panel:
-    """Return lines, bands and dots over two axes zoomed to the data; `bare` axes have no numbers.
+    """Return lines, bands and dots over two axes zoomed to the data.
 
     `ticks` are the only numbers of the x axis, with `labels` in their place. With `log` equal steps of x are factors.
     """
@@ -314,20 +313,13 @@ def plane(
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.tick_params(axis="y", labelcolor=_light("muted"))
-        if bare:
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.spines[:].set_visible(True)
-            axes.margins(0.08)
-            axes.grid(visible=False)
-        else:
-            if log:
-                axes.set_xscale("log")
-                axes.xaxis.set_minor_formatter(lambda _, __: "")
-            axes.xaxis.set_major_formatter(_number)
-            axes.yaxis.set_major_formatter(_number)
-            if ticks:
-                axes.set_xticks(ticks, labels or None)
+        if log:
+            axes.set_xscale("log")
+            axes.xaxis.set_minor_formatter(lambda _, __: "")
+        axes.xaxis.set_major_formatter(_number)
+        axes.yaxis.set_major_formatter(_number)
+        if ticks:
+            axes.set_xticks(ticks, labels or None)
         for one in series:
             _labels(axes, one)
 

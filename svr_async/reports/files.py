@@ -79,10 +79,10 @@ def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Se
     bank = RubricBank.load(folder)
     found = summarise_bank(bank)
     if figures is not None:
-        write_figures(figures, bank_figures(bank, found))
+        write_figures(figures, bank_figures(found))
     loaded = [Run.load(run) for run in runs]
     did = list(effects_tables(bank_effects(bank, loaded), "What the rubrics did in runs")) if loaded else []
-    data = render_bank(found, bank, did).encode()
+    data = render_bank(found, did).encode()
     write_atomic(target, data)
     return len(data)
 

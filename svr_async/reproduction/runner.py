@@ -136,8 +136,6 @@ class Runner:
             except SvrError as error:
                 self.absent_judges[name] = error.one_line()
 
-    # --- making -------------------------------------------------------------------------------------------------------
-
     def make_all(self) -> None:
         """Train missing banks and judge missing runs; errors of `FATAL` are raised, with everything finished kept."""
         for number, spec in enumerate(self.plan.banks.values(), start=1):
@@ -198,13 +196,9 @@ class Runner:
     def _limits(self) -> JudgeLimits:
         """The limits, with the remaining caps."""
         whole = self.settings.limits
-        return replace(
-            whole,
-            max_calls=None if whole.max_calls is None else max(0, whole.max_calls - self.calls),
-            budget=None if whole.budget is None else max(0.0, whole.budget - self.usd),
-        )
-
-    # --- what a bank or run needs -------------------------------------------------------------------------------------
+        calls = None if whole.max_calls is None else max(0, whole.max_calls - self.calls)
+        usd = None if whole.budget is None else max(0.0, whole.budget - self.usd)
+        return replace(whole, max_calls=calls, budget=usd)
 
     def training_of(self, spec: BankSpec) -> TrainSettings | Path | Absent:
         """Return the training of a bank, the folder that was given, or why it cannot be trained.
@@ -283,8 +277,6 @@ class Runner:
         profile = JudgeSpec.parse(judge, base_url=url).profile if url else None
         return judge if profile is None or "://" in judge else f"{profile.base_url}#{profile.model}"
 
-    # --- finished -----------------------------------------------------------------------------------------------------
-
     def run(self, spec: RunSpec) -> Run | Absent:
         """Return a finished run with its items, read once, or why it is missing."""
         folder = self.runs.get(spec, Absent(why="not run"))
@@ -307,8 +299,7 @@ class Runner:
             bank = RubricBank.load(folder)
         except SvrError as error:
             return Absent(why=f"cannot read the bank {folder}: {error}")
-        judge = bank.judge or "a judge that the bank does not name"
-        return TrainedBank(bank=bank, record=_read(folder.parent / "record.json"), judged=judge)
+        return TrainedBank(bank=bank, record=_read(folder.parent / "record.json"), judged=bank.judge or "not recorded")
 
 
 def is_trained(settings: TrainSettings) -> bool:
@@ -330,9 +321,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, orjson.JSONDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-# --- the words of a command -------------------------------------------------------------------------------------------
 
 
 def data_files(named: Sequence[str]) -> dict[str, Path]:

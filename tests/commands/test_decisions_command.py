@@ -107,5 +107,6 @@ def test_an_author_writes_and_the_judge_decides(folder: Path) -> None:
     )
     opened = open_training_judge(settings)
     crew = open_session(settings, load_data(settings), opened, TrainingListener()).judges
+    assert crew.author is not None
     assert (crew.judge.name, crew.author.name, crew.rubrics_per_call) == ("dec", "text", 133)
     assert len(opened.engines) == 2

@@ -112,7 +112,7 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
     whole = run_rounds
 
     async def worse_and_worse(session: Session, log: FitLog) -> list[FittedRound]:
-        return [replace(one, dev_accuracy=1 - 0.3 * one.number) for one in await whole(session, log)]
+        return [replace(one, dev_hits=0 * one.dev_hits + 1 - 0.3 * one.number) for one in await whole(session, log)]
 
     monkeypatch.setattr(train_run, "run_rounds", worse_and_worse)
     write_made(folder / "made.jsonl")

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from svr_async.core.verdict import Outcome
-from svr_async.engine.classify import Kind, classify_reply
+from svr_async.engine.classify import Kind, classify_status
 from svr_async.engine.reply import BadBodyError, Reply, Usage
 from svr_async.engine.request import Request
 from svr_async.engine.wires import QUESTION, Form, Settings, find_wire
@@ -205,7 +205,7 @@ def test_errors_of_anthropic_are_classified(
 ) -> None:
     """Overload is waited for; keys, credit and models end the run; a long prompt fails its item."""
     data = orjson.dumps({"type": "error", "error": {"type": name, "message": text}, "request_id": "req_1"})
-    failure = classify_reply(WIRE, status, {}, data, "unreadable")
+    failure = classify_status(status, {}, WIRE.error(data), body_preview="unreadable")
     assert failure.kind is kind
     assert detail is None or detail in (failure.error, failure.outcome)
 
@@ -224,5 +224,5 @@ def test_rate_limits_of_anthropic_are_understood() -> None:
     names = ("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests")
     assert [found[name] for name in names] == ["50", "0", "12.000s"]
     assert "x-ratelimit-reset-tokens" not in found
-    assert classify_reply(WIRE, 429, {**found, "retry-after": "7"}, b"{}", "").wait_s == 7.0
-    assert classify_reply(WIRE, 429, found, b"{}", "").wait_s == 12.0
+    assert classify_status(429, {**found, "retry-after": "7"}, {}).wait_s == 7.0
+    assert classify_status(429, found, {}).wait_s == 12.0

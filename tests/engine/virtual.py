@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -169,7 +169,9 @@ def refused_connection() -> CallFailedError:
     )
 
 
-def caller_of(transport: Transport, asking: Callable[[], int] = lambda: 2, **config: Any) -> Caller:
+def caller_of(
+    transport: Transport | Mapping[str, Transport], asking: Callable[[], int] = lambda: 2, **config: Any
+) -> Caller:
     """Return a caller on virtual time."""
     settings = EngineConfig(**{"concurrency": 64, **config})
     return Caller(
