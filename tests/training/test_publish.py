@@ -28,12 +28,12 @@ from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.publish import (
     USES,
     better_than_bank,
-    choose_settings,
     chosen_round,
     describe,
     direct_hits,
+    in_use,
 )
-from svr_async.training.rounds.session import prepare
+from svr_async.training.rounds.session import JudgedRound, prepare
 from svr_async.training.rounds.stages import TrainingJudges
 
 TEXTS = ("Names the year", "Shows the code")
@@ -71,8 +71,9 @@ def chosen(accuracy: float, error: float) -> Choice:
 )
 def test_what_did_no_better_than_a_coin_leaves_pairs_to_the_judge(choice: Choice, direct: bool) -> None:
     """Two standard errors decide; a structure that settings named was not tried. The bank says so in a note."""
-    used, hits = choose_settings(TrainConfig(), ONE, TEXTS, DEV, choice)
-    assert (used.direct, used.top_k, hits.tolist()) == (direct, 2, [1.0] * len(hits))
+    judged = JudgedRound(number=1, bank=tuple(BANK), train=DEV, dev=DEV, measured=DEV, support={}, last=True)
+    fitted = in_use(judged, TrainConfig(), np.arange(2), ONE, choice)
+    assert (fitted.settings.direct, fitted.settings.top_k, fitted.dev_accuracy) == (direct, 2, 1.0)
 
 
 # ── the published round ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -54,12 +54,6 @@ class FitLog:
     accuracies: dict[int, tuple[float, float]] = field(default_factory=dict)
     hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
 
-    def run(self, fit: Callable[[OnEpoch], FitResult], curve: FitCurve) -> FitResult:
-        """Run a fit, report its epochs and keep its curve."""
-        result, done = watched(fit, curve, self.watch)
-        self.curves.append(done)
-        return result
-
     def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
         """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
         train, dev = train.without_own(), dev.without_own()
@@ -120,7 +114,10 @@ def _kept_fit(
 
     used = dev if config.use_own else dev.without_own()
     judged = int(np.count_nonzero(np.diff(used.z_indptr)))
-    return log.run(kept, FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged))
+    curve = FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged)
+    result, done = watched(kept, curve, log.watch)
+    log.curves.append(done)
+    return result
 
 
 def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[int]:

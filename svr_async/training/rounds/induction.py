@@ -176,9 +176,6 @@ async def extend(session: Session, number: int, fitted: FittedRound, carryover: 
     )
 
 
-# ── support pairs ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def find_support(session: Session, number: int, fitted: FittedRound) -> list[PreferencePair]:
     """Return the support pairs of this round: all with margin <= tau, or as many as `max_support` and the share allow.
 
@@ -218,9 +215,6 @@ def support_rows(
         failing = weights.T @ near / np.maximum(weights.sum(axis=0), 1e-12)
         order = np.lexsort((margins[rows], -(weights @ failing)[rows]))
     return [int(row) for row in rows[order][:most]]
-
-
-# ── hard negatives ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def find_negatives(

@@ -53,32 +53,28 @@ async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric
     await judge_tasks(session, f"dev-{number}", [task for task in tasks if task.rubrics])
 
 
-def choose_settings(
-    config: TrainConfig, selector: Selector, texts: Sequence[str], dev: FitArrays, choice: Choice | None = None
-) -> tuple[InferenceSettings, Hits]:
-    """Return the settings for use, and the hits on dev pairs that were judged as at inference.
-
-    A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. `texts` are those of
-    the selector's rubrics, `dev` holds their entries; a missing entry counts 0.
-    """
-    top_k = config.top_k if choice is None else choice.structure.top_k
-    settings = _settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven)
-    hits = np.zeros(dev.n_pairs)
-    for pair, active, entries in _in_use(settings, selector, texts, dev):
-        hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
-    return settings, hits
-
-
 def in_use(
     judged: JudgedRound, config: TrainConfig, kept: NDArray[np.int64], selector: Selector, choice: Choice | None
 ) -> FittedRound:
-    """Return a fitted round with the settings for use, and how they do on the dev pairs."""
+    """Return a fitted round with the settings for use, and the hits on dev pairs that were judged as at inference.
+
+    A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. A missing entry
+    counts 0.
+    """
     bank, dev = tuple(judged.bank[place] for place in kept), judged.measured.restrict_rubrics(kept)
-    settings, hits = choose_settings(config, selector, [rubric.text for rubric in bank], dev, choice)
-    number = judged.number
-    return FittedRound(
-        number=number, bank=bank, selector=selector, choice=choice, settings=settings, dev=dev, dev_hits=hits
+    top_k = config.top_k if choice is None else choice.structure.top_k
+    fitted = FittedRound(
+        number=judged.number,
+        bank=bank,
+        selector=selector,
+        choice=choice,
+        settings=_settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven),
+        dev=dev,
+        dev_hits=np.zeros(dev.n_pairs),
     )
+    for pair, active, entries in _used(fitted):
+        fitted.dev_hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
+    return fitted
 
 
 def hits_of(margins: Any) -> Any:
@@ -91,21 +87,19 @@ def unjudged_share(fitted: FittedRound) -> float:
 
     After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
     """
-    used = _in_use(fitted.settings, fitted.selector, fitted.texts, fitted.dev)
-    missing = [entry.index not in entries for _, active, entries in used for entry in active]
+    missing = [entry.index not in entries for _, active, entries in _used(fitted) for entry in active]
     return sum(missing) / max(1, len(missing))
 
 
-def _in_use(
-    settings: InferenceSettings, selector: Selector, texts: Sequence[str], dev: FitArrays
-) -> Iterator[tuple[int, Sequence[Active], dict[int, Any]]]:
-    """Yield each pair with the rubrics that it gets and its entries by rubric, pairs of a prompt together."""
+def _used(fitted: FittedRound) -> Iterator[tuple[int, Sequence[Active], dict[int, Any]]]:
+    """Yield each dev pair with the rubrics that it gets and its entries by rubric, pairs of a prompt together."""
+    dev, selector, texts = fitted.dev, fitted.selector, [rubric.text for rubric in fitted.bank]
     weighted = dev.weighted
     row = -1
     active: Sequence[Active] = ()
     for pair in np.argsort(dev.pair_prompt, kind="stable").tolist():
         if row != (row := int(dev.pair_prompt[pair])):
-            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, texts, settings)
+            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, texts, fitted.settings)
         span = slice(int(dev.z_indptr[pair]), int(dev.z_indptr[pair + 1]))
         yield pair, active, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
 

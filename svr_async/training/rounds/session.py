@@ -245,11 +245,6 @@ class FittedRound:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def texts(self) -> list[str]:
-        """The texts of the kept rubrics."""
-        return [rubric.text for rubric in self.bank]
-
-    @property
     def dev_accuracy(self) -> float:
         """The share of the dev pairs that are decided as people did."""
         return round(float(self.dev_hits.sum()) / max(1, len(self.dev_hits)), 6)

@@ -97,12 +97,11 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     bank = store_bank(
         store,
         best.fitted,
+        best.log,
         fit_settings=best.config.fit.as_json(),
         dev_metrics={} if best.accuracy is None else {"accuracy": best.accuracy, "pairs": best.fitted.dev.n_pairs},
         licence=settings.licence,
-        history=fit_history(
-            best.log,
-            best.fitted,
+        history=BankHistory(
             trained_on=TrainedOn(
                 train_pairs=n_train, dev_pairs=n_dev, preset=best.terms.preset, ablate=best.terms.ablate
             ),
@@ -181,9 +180,15 @@ def _counts(store: FeatureStore) -> tuple[int, int]:
     return int((store.arrays.originals & ~store.is_dev).sum()), int(store.is_dev.sum())
 
 
-def store_bank(store: FeatureStore, fitted: FittedRound, **fields: Any) -> RubricBank:
-    """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`."""
-    selector, inference = fitted.selector, fitted.settings
+def store_bank(
+    store: FeatureStore, fitted: FittedRound, log: FitLog, *, history: BankHistory, **fields: Any
+) -> RubricBank:
+    """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`.
+
+    The `history` gets the curves of the log, and what it says about the round.
+    """
+    selector, inference, number = fitted.selector, fitted.settings, fitted.number
+    last, (vote, linear) = log.last(number), log.accuracies.get(number, (None, None))
     pairs = np.flatnonzero(~store.is_dev)
     ids, domains = (store.pairs[name].take(pairs).to_pylist() for name in ("pair_id", "domain"))
     first = np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])
@@ -204,25 +209,17 @@ def store_bank(store: FeatureStore, fitted: FittedRound, **fields: Any) -> Rubri
         marks=frozenset(header.marks),
         prompts_digest=header.prompts_digest,
         data_digests={"pairs": header.pairs_digest},
+        history=replace(
+            history,
+            curves=tuple(log.curves),
+            chosen_round=number,
+            choice=fitted.choice,
+            chosen_seed=last.seed if last else 0,
+            vote_accuracy=vote,
+            linear_accuracy=linear,
+        ),
         **fields,
     )
-
-
-def fit_history(log: FitLog, fitted: FittedRound, **fields: Any) -> BankHistory:
-    """Return the history of the bank of a fitted round; `fields` of `BankHistory`."""
-    last, (vote, linear) = log.last(fitted.number), log.accuracies.get(fitted.number, (None, None))
-    return BankHistory(
-        curves=tuple(log.curves),
-        chosen_round=fitted.number,
-        choice=fitted.choice,
-        chosen_seed=last.seed if last else 0,
-        vote_accuracy=vote,
-        linear_accuracy=linear,
-        **fields,
-    )
-
-
-# ── the learning curve ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def require_solved(config: TrainConfig, asked: bool) -> None:

@@ -22,14 +22,7 @@ from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.templates import PAPER
 from svr_async.training.bank.merge import refuse_long_names
 from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
-from svr_async.training.rounds.config import (
-    FitTerms,
-    Pool,
-    Publish,
-    SameCriterion,
-    TrainConfig,
-    config_of,
-)
+from svr_async.training.rounds.config import FitTerms, Pool, Publish, SameCriterion, TrainConfig, config_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,21 +90,18 @@ class TrainSettings:
     @property
     def terms(self) -> FitTerms:
         """What `svr-fit` needs to fit as this training does; a model as author says which rubrics are one criterion."""
+        same_criterion = self.same_criterion
+        if same_criterion is None and self.preset == "default":
+            with suppress(SvrError):  # a judge that is refused later
+                same_criterion = "author" if (self.author_spec or self.spec).writes else None
         return FitTerms(
             preset=self.preset,
             seed=self.seed,
             top_k=self.top_k,
             free=self.judge == RULES,
             ablate=tuple(sorted(self.ablate)),
-            same_criterion=self.same_criterion or ("author" if self._model_writes else None),
+            same_criterion=same_criterion,
         )
-
-    @property
-    def _model_writes(self) -> bool:
-        """Whether a model writes rubrics for the default preset; False for a judge that is refused later."""
-        with suppress(SvrError):
-            return self.preset == "default" and (self.author_spec or self.spec).writes
-        return False
 
 
 def require_writer(spec: JudgeSpec, flag: str) -> JudgeSpec:

@@ -16,6 +16,7 @@ import orjson
 
 from svr_async.adapters import Dataset
 from svr_async.core.files import open_folder, write_atomic
+from svr_async.core.integrity import Integrity
 from svr_async.core.pair import split_by_prompt
 from svr_async.engine.concurrency import ShutdownController, run_whole
 from svr_async.engine.money import Price
@@ -26,7 +27,7 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
-from svr_async.scoring.bank import BankRubric, RubricBank, TrainedOn
+from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint, write_provenance
@@ -46,7 +47,7 @@ from svr_async.training.rounds.stages import (
     digest_of,
     unanswered_lines,
 )
-from svr_async.training.running.refit import fit_history, learned_curve, require_solved, store_bank
+from svr_async.training.running.refit import learned_curve, require_solved, store_bank
 from svr_async.training.running.settings import (
     TrainingData,
     TrainingListener,
@@ -122,8 +123,7 @@ async def atrain(
 
         def keep_round(_: Session, judged: JudgedRound) -> None:
             """Write a round as a feature store, in place of one of an earlier run."""
-            terms = replace(settings.terms, round=judged.number, last=judged.last)
-            header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=terms)
+            header = run.header(round=judged.number, last=judged.last)
             folder = stores / f"round-{judged.number}"
             write_store(folder, round_store(session, judged, header), replace_other=True)
 
@@ -159,12 +159,11 @@ async def _published(
     bank = store_bank(
         store,
         best,
+        run.log,
         fit_settings=session.config.as_json(),
         dev_metrics=record["dev"],
         licence=settings.licence,
-        history=fit_history(
-            run.log,
-            best,
+        history=BankHistory(
             trained_on=TrainedOn(
                 train_pairs=record["train_pairs"],
                 dev_pairs=record["dev_pairs"],
@@ -255,8 +254,7 @@ def judge(
             await ask_for_entries(session, rubrics)
         except StageEndsError as error:  # questions are left, so the store that exists is of another command
             raise store_exists(store) from error
-        header = Header(judge=run.judge.label, prompts_digest=run.prompts_digest, terms=settings.terms)
-        judged = judged_store(session, rubrics, header)
+        judged = judged_store(session, rubrics, run.header())
         write_store(store, judged)
         return judged, run.used
 
@@ -289,10 +287,15 @@ class TrainingRun:
     session: Session
     log: FitLog
 
-    @property
-    def prompts_digest(self) -> str:
-        """A digest of the judge's prompt templates; empty for a judge without any."""
-        return digest_of(dict(self.judge.prompts)) if self.judge.prompts else ""
+    def header(self, **terms: Any) -> Header:
+        """Return what a feature store says of this training; `terms` that differ from the settings'."""
+        return Header(
+            judge=self.judge.label,
+            marks=tuple(sorted(map(Integrity, self.judge.judge.marks))),
+            prompts_digest=digest_of(dict(self.judge.prompts)) if self.judge.prompts else "",
+            pairs_digest=self.session.material.digest,
+            terms=replace(self.settings.terms, **terms),
+        )
 
     @property
     def used(self) -> Used:
@@ -392,9 +395,6 @@ def asker_of(judge: OpenJudge) -> str:
     params: list[Any] = [] if profile is None else [profile.params(structured=each) for each in (True, False)]
     behind = [] if judge.behind is None else [judge.behind.judge.name, asker_of(judge.behind)]
     return digest_of(model, params, dict(judge.prompts), *behind)
-
-
-# ── what may be replaced ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def keep_training(out: Path, made_of: str) -> None:

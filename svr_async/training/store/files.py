@@ -34,14 +34,7 @@ from svr_async.fit.arrays import FitArrays, keep_entries
 from svr_async.fit.tfidf import Vocabulary
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import FitTerms
-from svr_async.training.rounds.session import (
-    JudgedRound,
-    Session,
-    Sources,
-    bank_arrays,
-    source_names,
-    source_numbers,
-)
+from svr_async.training.rounds.session import JudgedRound, Session, Sources, bank_arrays, source_names, source_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +44,7 @@ ARRAYS = (
     "feature_indptr", "feature_index", "feature_value", "pair_prompt", "negative_of",
     "z_indptr", "z_rubric", "z_delta", "z_own", "z_weight",
 )  # fmt: skip
+TEXTS = ("text", "facet", "importance", "grounding")  # of a rubric, as a line names them
 NO_VERDICT = 0.25  # |z| up to here: both responses pass, or both fail, and only the preference separates them
 WRITE_HINT = "choose another folder for the store"
 RUBRICS_HINT = 'a line is {"text": …}, as svr stages induce writes them'
@@ -129,7 +123,7 @@ class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     def candidate(self) -> BankRubric:
         """Return the rubric; ValueError if its text or its check is invalid."""
         check = None if self.check is None else Check.from_json(self.check)
-        texts = {name: getattr(self, name) for name in ("text", "facet", "importance", "grounding")}
+        texts = {name: getattr(self, name) for name in TEXTS}
         return BankRubric(
             rubric=Rubric(check=check, **texts),
             source_pair_ids=self.sources,
@@ -141,23 +135,18 @@ class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def rubric_lines(candidates: Iterable[BankRubric], support: Mapping[str, int] | None = None) -> bytes:
     """Return rubrics as JSON Lines."""
-    lines = []
-    for one in candidates:
-        rubric, check = one.rubric, one.rubric.check
-        lines.append(
-            RubricLine(
-                text=rubric.text,
-                facet=rubric.facet,
-                importance=rubric.importance,
-                grounding=rubric.grounding,
-                check=None if check is None else check.to_json(),
-                sources=one.source_pair_ids,
-                count=one.observed_count,
-                aliases=one.aliases,
-                criterion=one.criterion,
-                support=(support or {}).get(rubric.id, 0),
-            )
+    lines = [
+        RubricLine(
+            **{name: getattr(one.rubric, name) for name in TEXTS},
+            check=None if one.rubric.check is None else one.rubric.check.to_json(),
+            sources=one.source_pair_ids,
+            count=one.observed_count,
+            aliases=one.aliases,
+            criterion=one.criterion,
+            support=(support or {}).get(one.id, 0),
         )
+        for one in candidates
+    ]
     return msgspec.json.Encoder().encode_lines(lines)
 
 
@@ -295,7 +284,7 @@ def judged_store(session: Session, bank: Sequence[BankRubric], header: Header) -
     """Return the session's pairs and all that was judged of them on a bank."""
     material = session.material
     return FeatureStore(
-        header=_signed(session, header),
+        header=header,
         vocabulary=material.vocabulary,
         rubrics=tuple(bank),
         pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
@@ -310,7 +299,7 @@ def round_store(session: Session, judged: JudgedRound, header: Header) -> Featur
     sources = [*source_names(material.train, judged.negatives), *source_names(material.dev, ())]
     seen = np.isin(_keys(dev), _keys(judged.dev), assume_unique=True)
     return FeatureStore(
-        header=_signed(session, header),
+        header=header,
         vocabulary=material.vocabulary,
         rubrics=judged.bank,
         support=judged.support,
@@ -318,12 +307,6 @@ def round_store(session: Session, judged: JudgedRound, header: Header) -> Featur
         arrays=_joined(train, dev),
         measured=np.concatenate([np.zeros(train.n_entries, bool), ~seen]),
     )
-
-
-def _signed(session: Session, header: Header) -> Header:
-    """Return the header with the digest of the pairs and the marks of who judged."""
-    marks = tuple(sorted(map(Integrity, session.judges.judge.marks)))
-    return msgspec.structs.replace(header, pairs_digest=session.material.digest, marks=marks)
 
 
 def _joined(train: FitArrays, dev: FitArrays) -> FitArrays:

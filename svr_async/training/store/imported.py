@@ -85,9 +85,6 @@ def _material(pairs: Sequence[PreferencePair], digest: str, dev_share: float, te
     return prepare(train, dev, digest=digest, pairs_of_words=config_of(terms).fit.pairs_of_words)
 
 
-# ── entries ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _arrays(
     path: Path,
     pairs: Sequence[PreferencePair],
