@@ -24,6 +24,9 @@ from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
 from svr_async.simulation.config import SimConfig
 from svr_async.simulation.server import SimServer
 from svr_async.simulation.simulator import Simulator
+from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.running.settings import TrainSettings
+from svr_async.training.running.train import BatchTraining
 
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"
@@ -293,3 +296,12 @@ def test_pending_requests_are_not_exported_again(
             batch["status"] = "cancelled"
         assert svr_here("batch", "import", "batch", "--wait") == 3
         assert facts("export", "more", *EVAL)["requests"] > 9
+
+
+def test_both_judges_of_a_training_can_be_exported(tmp_path: Path) -> None:
+    """The author's calls are another batch; one model in both roles is one endpoint."""
+    judge, author = (f"http://127.0.0.1:9/v1#{name}" for name in ("small", "large"))
+    for writer, names in ((author, ["small", "large"]), (judge, ["small"]), (None, ["small"])):
+        settings = TrainSettings(pairs=tmp_path / "pairs.jsonl", out=tmp_path / "out", judge=judge, author=writer)
+        run = BatchTraining(settings=settings, work=run_rounds, staged=True)
+        assert [profile.name for profile in run.profiles] == names
