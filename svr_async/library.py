@@ -67,7 +67,6 @@ class EvalOptions(JudgeOptions, DataOptions, total=False):
     salt: str
     tie_credit: str
     out: Place
-    resume: bool
 
 
 class TrainOptions(JudgeOptions, DataOptions, total=False):

@@ -46,7 +46,7 @@ def batch() -> None:
 @folder_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def export(folder: Path, command: tuple[str, ...], max_requests: int, only: str | None, *, as_json: bool) -> int:
-    """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to DIR.
+    """Write the missing calls of COMMAND (eval, train, stages judge, stages induce; with its options) to FOLDER.
 
     Nothing is sent. Calls that depend on missing replies, such as verdicts on rubrics that a judge has yet to write,
     are exported after the import, by the same command into another folder.
@@ -97,7 +97,7 @@ def status(folder: Path, base_url: str, *, as_json: bool) -> int:
 def import_(folder: Path, results: tuple[Path, ...], base_url: str, *, wait: bool, as_json: bool) -> int:
     """Put the replies of an export's batches into the cache. RESULTS are local result files, e.g. of vllm run-batch.
 
-    Without RESULTS, the result files of the batches are downloaded to DIR, and every results-*.jsonl and
+    Without RESULTS, the result files of the batches are downloaded to FOLDER, and every results-*.jsonl and
     errors-*.jsonl there is read. Only replies that answer their questions are stored. Exit 3 if some are missing.
 
     \b
