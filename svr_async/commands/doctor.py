@@ -29,7 +29,7 @@ LINE_CHARS = 600  # maximum characters of a finding, which may quote the endpoin
 @option("--data PATH", "Also read this file of pairs.", type=opt.PATH)
 @opt.json
 def doctor(judge: str | None, base_url: str, cache: Path | str, data: Path | None, as_json: bool) -> int:
-    """Check cache, device and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.
+    """Check cache and data; with --judge the endpoint: key, model, limits, JSON mode, latency, a verdict.
 
     Each call is capped at 256 tokens and 30 s.
 
