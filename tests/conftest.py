@@ -137,7 +137,7 @@ def pytest_collection(session: pytest.Session) -> None:
     for file in files[first:] + files[:first]:
         if str(file.parent) not in sys.path:
             sys.path.insert(0, str(file.parent))  # as pytest does
-        with contextlib.suppress(Exception, pytest.skip.Exception):  # pytest meets it again, and tells it
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # pytest meets it again, and reports it
             import_module(file.stem)
 
 

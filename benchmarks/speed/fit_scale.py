@@ -12,7 +12,7 @@ Peak memory is the most that the fit's process held resident, mapped files inclu
 
 Held out are fresh pairs of fresh prompts, whose z is known for every rubric: the bank picks and weighs as it does in
 use. `truth` weighs the rubrics that decide as planted, `vote` counts all rubrics of the kind alike. `linear` is
-scikit-learn's LinearSVC on the training pairs' z, half of them mirrored, in a process of its own. With `--dense` there
+scikit-learn's LinearSVC on the training pairs' z, half of them mirrored, in a separate process. With `--dense` there
 is one kind of prompts, every pair is judged on every rubric, and a quarter of the rubrics decide, by one weight vector.
 Everything here is SIMULATED: it says what a fit costs and whether it finds what is there, nothing of a judge.
 """
