@@ -102,7 +102,8 @@ def _key_variables(flags: Mapping[str, Any]) -> Iterator[str]:
             from svr_async.judges.open_judge import JudgeSpec
 
             with contextlib.suppress(SvrError):
-                yield from JudgeSpec.parse(judge, base_url=flags.get("base_url") or "").key_variables
+                profile = JudgeSpec.parse(judge, base_url=flags.get("base_url") or "").profile
+                yield from () if profile is None else profile.key_variables
 
 
 def digest_of_flags(flags: Mapping[str, Any]) -> str:
