@@ -160,24 +160,20 @@ def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:
     order = sorted(active, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
     shown, alike = by_criterion(order)[:SHOWN_RUBRICS], _one_weight(rubrics)
     checks = all(entry.rubric.check for entry, _ in shown)
-    heads = (
-        "Rubric",
-        *(() if alike else ("Weight",)),
-        "Activation",
-        *(() if alike else ("Product",)),
-        "Domain and facet",
-    )
-    rows = []
-    for entry, mark in shown:
-        active = wording.percent(entry.activation_rate, 2)
-        numbers = (active,) if alike else (f"{entry.weight:.3f}", active, f"{entry.weight * entry.activation_rate:.3f}")
-        rows.append((f"{mark}{entry.text}", *numbers, " · ".join(_tags(entry, check=not checks))))
-    notes = ("Activation: the rubric's mean share of a decision (alpha) over the training prompts.",)
-    notes += (alike,) if alike else ("Ordered by product: weight times activation.",)
+    cells = [("Rubric", "Weight", "Activation", "Product", "Domain and facet")]
+    cells += [
+        (
+            f"{mark}{entry.text}", f"{entry.weight:.3f}", wording.percent(entry.activation_rate, 2),
+            f"{entry.weight * entry.activation_rate:.3f}", " · ".join(_tags(entry, check=not checks)),
+        )
+        for entry, mark in shown
+    ]  # fmt: skip
+    heads, *rows = [row[:1] + row[2:5:2] for row in cells] if alike else cells
+    share = "Activation: the rubric's mean share of a decision (alpha) over the training prompts."
     caption = (
         f"{len(rows)} of {wording.plural(len(rubrics), 'rubric')}{', each checked by a program' if checks else ''}"
     )
-    return Table(heads, rows, caption=caption, notes=notes, texts=1)
+    return Table(heads, rows, caption=caption, notes=(share, alike or "Product: weight times activation."), texts=1)
 
 
 def _one_weight(rubrics: Sequence[BankRubric]) -> str:
