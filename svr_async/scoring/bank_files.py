@@ -129,8 +129,7 @@ def load_bank(folder: Path) -> RubricBank:
     """
     if not (folder / BANK).is_file():
         hint = next((hint for name, hint in INSTEAD.items() if (folder / name).is_file()), "svr train makes one")
-        message = f"no bank in {folder}: a bank is a folder with {BANK}"
-        raise UsageError(message, hint=hint.format(folder))
+        raise UsageError(f"no bank in '{folder}': a bank is a folder with {BANK}", hint=hint.format(folder))
     try:
         return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=dict[str, Any]))
     except (ValueError, TypeError) as error:
