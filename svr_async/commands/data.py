@@ -98,8 +98,8 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         files = [Path(shutil.copy(file, out / file.name)) for file in files]
-    told = [found.origin, *(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB" for file in files)]
-    tell({"origin": found.origin, "files": list(map(str, files))}, "\n".join(told), as_json=as_json, line=True)
+    lines = [found.origin, *(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB" for file in files)]
+    tell({"origin": found.origin, "files": list(map(str, files))}, "\n".join(lines), as_json=as_json, line=True)
 
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
@@ -126,8 +126,8 @@ def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json:
         )
     write_pairs(out / "train.jsonl", train)
     write_pairs(out / "test.jsonl", test)
-    told = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
-    tell(counts, told, as_json=as_json, line=True)
+    text = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
+    tell(counts, text, as_json=as_json, line=True)
 
 
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")

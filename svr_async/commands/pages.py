@@ -47,7 +47,7 @@ def view(
         target, n_bytes = write_page(runs, out, data=data, calls=calls)
     opened = False
     if not no_open:
-        with suppress(webbrowser.Error, OSError):  # there is no browser
+        with suppress(webbrowser.Error, OSError):  # a machine without a browser
             opened = webbrowser.open(target.resolve().as_uri())
     text = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
     tell({"out": str(target), "bytes": n_bytes, "opened": opened}, text, as_json=as_json, line=True)

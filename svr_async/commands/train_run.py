@@ -129,8 +129,8 @@ def run_train(flags: Mapping[str, Any]) -> int:
         print_json({**result.record, "bank_digest": result.bank.digest, **asked, **author})
     else:
         show(_training_parts(result, time.monotonic() - begun, {"calls": asked, "author": written}))
-    told = {**result.record, **asked}
-    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), told)
+    summary = {**result.record, **asked}
+    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), summary)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     require_answers(result.record["outcomes"], settings.min_coverage, settings.out / "failures.jsonl")
     return 0

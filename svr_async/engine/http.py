@@ -78,7 +78,7 @@ NO_EXTRAS = Extras()
 class HttpTransport:
     """Posts to the wire's path below a base URL, over one session. The engine bounds the concurrency.
 
-    With `keyless` it sends nothing: the endpoint is known to need a key, and none is set.
+    With `keyless` it sends nothing: the endpoint is known to need a key, which is not set.
     """
 
     def __init__(

@@ -133,8 +133,8 @@ def load_bank(folder: Path) -> RubricBank:
     try:
         return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=dict[str, Any]))
     except (ValueError, TypeError) as error:
-        none = "at least one rubric" in str(error)
-        hint = "train one with svr train, or judge without a bank by --method direct" if none else ""
+        empty = "at least one rubric" in str(error)
+        hint = "train one with svr train, or judge without a bank by --method direct" if empty else ""
         raise _refused(folder / BANK, f"it is not valid: {error}", hint) from error
 
 

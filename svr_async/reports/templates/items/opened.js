@@ -94,8 +94,8 @@ function options(paint, apart) {
     box.append(make("label", "", input, words));
   }
   const shared = apart.shared === undefined || apart.shared === null ? "" : `${Math.round(100 * apart.shared)} % of the words are in both`;
-  const none = taste.differences && !apart.a ? `${shared ? `${shared}: ` : ""}too different to mark` : shared;
-  if (taste.differences) box.append(make("span", "muted", none));
+  const alike = taste.differences && !apart.a ? `${shared ? `${shared}: ` : ""}too different to mark` : shared;
+  if (taste.differences) box.append(make("span", "muted", alike));
   return box;
 }
 
