@@ -91,7 +91,7 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     \b
     Examples:
       svr data fetch rewardbench
-      svr data fetch hf:HuggingFaceH4/ultrafeedback_binarized:test_prefs --out data/
+      svr data fetch hf:HuggingFaceH4/ultrafeedback_binarized:test_prefs --out d/
     """
     found = fetch_files(parse_hub(name)) if name.startswith(HUB_SCHEME) else get_adapter(name).fetch(files=None)
     files = list(found.files)
@@ -142,7 +142,7 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     Case, punctuation and HTML are ignored. `svr train --decontaminate` leaves out the same pairs.
 
     \b
-    Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
+    Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet
     """
     from svr_async.training.bank.overlap import contamination_parts
     from svr_async.training.running.settings import contamination_of

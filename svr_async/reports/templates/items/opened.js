@@ -154,7 +154,7 @@ function rubricTable(run, side, place, text) {
     cell.scope = "col";
     head.append(cell);
   }
-  const note = "Margins are above 0 for A, below 0 for B. A rubric that both pass, or both fail, still counts a quarter for the response that comes nearer.";
+  const note = "Margins are above 0 for A, below 0 for B. If both pass or both fail, the better response gets a quarter of the weight.";
   const table = make("table", "contributions", make("thead", "", head), body, make("tfoot", "", sum));
   return make("div", "wide-table", withRoles(table), make("p", "more", note));
 }
