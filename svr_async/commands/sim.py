@@ -10,7 +10,6 @@ import click
 
 from svr_async.commands import options as opt
 from svr_async.commands.options import GroupedCommand, option, together
-from svr_async.errors import StorageError
 
 if TYPE_CHECKING:
     from svr_async.simulation.simulator import SimConfig
@@ -59,25 +58,21 @@ def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
 
 
 def _write(seed: int, out: Path, n_train: int, n_test: int) -> None:
-    """Write train.jsonl, rubricbench.jsonl and README.txt into a folder; StorageError if that fails."""
+    """Write train.jsonl, rubricbench.jsonl and README.txt into a folder."""
     import orjson
 
-    from svr_async.core.files import write_atomic
-    from svr_async.simulation.world import World, test_row, train_row
+    from svr_async.core.files import write_atomic, write_lines
+    from svr_async.simulation.world import World, rubricbench_row, train_row
 
     world = World(seed)
     files = {
         "train.jsonl": [train_row(item) for item in world.pairs(n_train, "train")],
-        "rubricbench.jsonl": [test_row(world, item) for item in world.pairs(n_test, "test")],
+        "rubricbench.jsonl": [rubricbench_row(world, item) for item in world.pairs(n_test, "test")],
     }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomic(out / "README.txt", NOTE.format(seed=seed).encode())
-        for name, rows in files.items():
-            write_atomic(out / name, b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
-            click.echo(f"{len(rows):,} pairs in {out / name} (simulated; see README.txt)")
-    except OSError as error:
-        raise StorageError(f"cannot write the simulated pairs to {out}: {error.strerror}") from error
+    write_atomic(out / "README.txt", NOTE.format(seed=seed).encode())
+    for name, rows in files.items():
+        write_lines(out / name, (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
+        click.echo(f"{len(rows):,} pairs in {out / name} (simulated; see README.txt)")
 
 
 async def _serve(config: SimConfig) -> None:

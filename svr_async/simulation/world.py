@@ -285,7 +285,7 @@ def train_row(item: PlantedPair) -> dict[str, Any]:
     return {"id": pair.id, **texts, "domain": pair.domain, "source": SOURCE}
 
 
-def test_row(world: World, item: PlantedPair) -> dict[str, Any]:
+def rubricbench_row(world: World, item: PlantedPair) -> dict[str, Any]:
     """Return a test pair as a row of RubricBench's schema; label 0 means that response A is better."""
     pair = item.pair
     return {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimServer
 from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
 from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import InferenceSettings, RubricBank
-from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.algorithm import FitLog, run_rounds
 from svr_async.training.rounds.session import FittedRound, Session
 from svr_async.training.running import train as train_run

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from made_pairs import write_made, write_planted
 from rig import RULES, name_judge, own_cache, run_metrics, serving, write_bank, write_bench, write_judges
-
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 PAIRS = "made.jsonl"
@@ -195,7 +193,7 @@ def test_a_run_without_verdicts_has_a_reason_and_keeps_replies(cli: Cli, sim: Si
 def test_pairs_without_a_verdict_do_not_count_as_judged(cli: Cli) -> None:
     """Half of the calls fail for good: the number of judged pairs is that of verdicts."""
     write_bench(Path("bench.jsonl"), 12)
-    with serving(SimConfig(fault_rate=0.5, faults=("too-long",))) as sim:
+    with serving(SimConfig(too_long=0.5)) as sim:
         name_judge(Path(), sim.base_url)
         _, out, _ = cli("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--out", "run", "-q")
     n_scored = run_metrics()["n_scored"]
