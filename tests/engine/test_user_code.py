@@ -25,7 +25,7 @@ N = 60
 
 def _asked(url: str, number: int) -> Question[str]:
     """Return a question for a simulated model."""
-    question = ask(f"question {number}")
+    question = ask(f"question {number}", max_tokens=1000)
     return replace(question, request=replace(question.request, model="gpt-oss-120b", endpoint=url))
 
 

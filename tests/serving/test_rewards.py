@@ -177,7 +177,7 @@ async def test_the_function_for_verl_finds_the_prompt_and_keeps_its_keys(bank: s
 
 async def test_a_server_pools_what_comes_one_at_a_time(sim: SimServer, tmp_path: Path) -> None:
     """Members of a group from anywhere are compared; one that lacks the token ends it; the keys are the same."""
-    pair = pairs(1)[0]
+    pair = pairs(4)[3]
     prompt = [{"role": "user", "content": pair.prompt[0].content}]
     with a_server(sim, tmp_path, token="secret") as url:
         asked = HookSettings(server=url, token="secret")
