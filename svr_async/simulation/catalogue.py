@@ -72,10 +72,9 @@ conciseness / has a sentence of two words / It fits. / It does fit rather well i
 coverage / alludes to the weather / Autumn drizzle suits such chores. / The sky plays no part in such chores.
 """)
 
-CRITERIA = LATENT + JUNK  # JUNK varies between responses, and no type cares about it
-"""A criterion's place here is its number in the whole simulation."""
+CRITERIA = LATENT + JUNK  # a criterion is named by its place; JUNK matters to no type of prompts
 
-GENERIC: tuple[str, ...] = (
+GENERIC: tuple[str, ...] = (  # rubrics that name no criterion: a judge decides them by its impression
     "The response is accurate and free of mistakes.",
     "The answer is helpful to the user.",
     "Everything that was asked for is covered.",
@@ -89,7 +88,6 @@ GENERIC: tuple[str, ...] = (
     "It goes beyond the minimum that was requested.",
     "The overall quality would satisfy a demanding reader.",
 )
-"""Rubrics that name no criterion: a judge decides them by its impression."""
 
 _TOPICS = """
 cooking human-preference recipe dough oven simmer garlic saucepan lentil yeast broth marinade

@@ -65,9 +65,10 @@ NOISE = {  # of models that bear the name of a real one; they say nothing of it
     "gpt-oss-120b": 0.10, "gpt-oss-20b": 0.16, "gpt-4o-mini": 0.14, "deepseek-v4-flash": 0.09,
     "Qwen/Qwen3.5-397B-A17B": 0.06, "gpt-5.4": 0.05, "gemini-3-flash": 0.07,
 }  # fmt: skip
-MODELS = {name: JudgeModel(name=name, noise=noise) for name, noise in NOISE.items()} | {
+MODELS = {
     model.name: model
     for model in (
+        *(JudgeModel(name=name, noise=noise) for name, noise in NOISE.items()),
         JudgeModel(name="sim-perfect", noise=0.0, position_bias=0.0, direct_bias=0.0, insight=50.0, invention=1.0),
         JudgeModel(name="sim-strong", noise=0.04, position_bias=0.05, direct_bias=0.05, insight=1.2, invention=0.5),
         JudgeModel(name="sim-weak", noise=0.25, position_bias=0.3, direct_bias=0.3, insight=0.3, invention=0.1),
@@ -205,9 +206,7 @@ class PlantedJudge:
     def _criterion_row(self, base: bytes, kind: PromptKind | None, number: int) -> Row:
         """Propose a criterion: its importance is likelier to be high if it is heavy, its wording varies."""
         drawn, criterion = draw_bytes(base, "row", number), self.world.criteria[number]
-        share = 0.0
-        if kind is not None and number in kind.cares:
-            share = kind.weights[kind.cares.index(number)] / max(kind.weights)
+        share = kind.value(1 << number) / max(kind.weights) if kind else 0.0  # of the weight of the heaviest
         guess = 0.5 * share + uniform(drawn, 2)
         importance = "critical" if guess > 1.0 else "major" if guess > 0.45 else "minor"
         head = _pick(HEADS[1:], uniform(drawn, 1)) if uniform(drawn, 0) < VARIANT_SHARE else HEADS[0]
@@ -261,8 +260,12 @@ def _pick(options: Sequence[T], place: float) -> T:
 
 
 def _row(facet: str, importance: str, rubric: str) -> Row:
-    grounding = "Only the preferred response does this."
-    return {"facet": facet, "importance": importance, "rubric": rubric, "grounding": grounding}
+    return {
+        "facet": facet,
+        "importance": importance,
+        "rubric": rubric,
+        "grounding": "Only the preferred one does this.",
+    }
 
 
 def _generic_row(base: bytes, slot: int) -> Row:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from svr_async.errors import ConfigError
-
 Json = dict[str, Any]
 
 
@@ -120,10 +118,3 @@ MANNERS: Mapping[str, Manner] = {
 }
 """By name, for `svr sim --manner`. All mean the same as `plain`, except those in EVEN, which have no preference."""
 EVEN = ("ties", "even")
-
-
-def manner_named(name: str) -> Manner:
-    """Return a manner; ConfigError for an unknown name."""
-    if name not in MANNERS:
-        raise ConfigError(f"--manner {name} is unknown", hint=f"one of {', '.join(MANNERS)}")
-    return MANNERS[name]

@@ -11,8 +11,9 @@ from typing import Any
 import orjson
 
 from svr_async.core.verdict import EVEN, RubricComparison
+from svr_async.errors import ConfigError
 from svr_async.simulation.judge import MODELS, Opinion, PlantedJudge
-from svr_async.simulation.manners import manner_named
+from svr_async.simulation.manners import MANNERS
 from svr_async.simulation.wire import ApiError, ChatRequest, Json, Shape, completion, parse_request, reply_to
 from svr_async.simulation.world import PromptReading, ResponseReading, RubricReading, World, draw_bytes, uniform
 
@@ -23,9 +24,10 @@ LINE = re.compile(r"^\d+\. (.*?)(?: \[(?:Hard Rule|Principle)\])?$", re.MULTILIN
 REASON = "Held against this rubric as it is worded, candidate A {a} in its answer, and candidate B {b} in its own."
 DOES = {"pass": "does what it asks for", "fail": "does not do what it asks for"}
 DIRECT = (
-    "Both responses take up what the prompt asks, and neither leaves it aside. Response {better} is the more "
-    "convincing one: from start to end it does more of what was wanted, and in a way that can be used as it stands. "
-    "Response {other} has its points as well, but what it lacks matters more than what it adds.\n\n[[{better}]]"
+    "Both responses take up what the prompt asks, and neither leaves it aside, so that the difference lies in how well "
+    "each of them does it. Response {better} is the more convincing one: read from start to end it does more of what "
+    "was wanted, and in a way that can be used as it stands. Response {other} has its points as well, but weighed "
+    "against the other they are fewer, and what it lacks matters more than what it adds.\n\n[[{better}]]"
 )  # as long as what the prompts ask for
 
 
@@ -184,10 +186,12 @@ class Simulator:
 
     def __init__(self, config: SimConfig | None = None, judges: Mapping[str, PlantedJudge] | None = None) -> None:
         self.config = config or SimConfig()
+        if self.config.manner not in ("", *MANNERS):
+            raise ConfigError(f"--manner {self.config.manner} is unknown", hint=f"one of {', '.join(MANNERS)}")
         world = World(self.config.seed)
         self.judges = judges or {name: PlantedJudge(world, model) for name, model in MODELS.items()}
         self.fingerprint = f"svr-sim-{draw_bytes('world', self.config.seed).hex()[:12]}"
-        self._manner = manner_named(self.config.manner) if self.config.manner else None
+        self._manner = MANNERS[self.config.manner or "plain"]
 
     def answer(self, body: Json) -> Json:
         """Return the whole reply to a chat request; `ApiError` where the endpoint would refuse it."""
@@ -224,6 +228,6 @@ class Simulator:
         if write is None:
             return case.judge.respond(case.text("PROMPT"), case.request.key)
         content = write(case)
-        if self._manner is not None and write in JUDGED:
+        if write in JUDGED:
             return self._manner.say(content, dict(case.request.rubrics))
         return content if isinstance(content, str) else orjson.dumps(content).decode()

@@ -6,11 +6,10 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -22,7 +21,6 @@ Texts = Sequence[tuple[str, str]]  # by local id or name
 
 CHARS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
-NEVER = -9999.0  # the log-probability of what cannot be, as endpoints write it
 
 OPEN = re.compile(r"<<svr:([0-9a-f]{16}):[A-Z_]+>>\n")
 RUBRICS = re.compile(r"^Rubrics:[ \t]*\n+((?:R\d+:.*(?:\n|\Z))*)", re.MULTILINE)
@@ -50,8 +48,7 @@ class Shape(StrEnum):
     REWARD = "classify"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRequest:
+class ChatRequest(NamedTuple):
     """A request as the simulation understands it.
 
     `key` identifies it; `asks` has the instructions outside the fences; `fences` maps PROMPT, RESPONSE_A … to the text
@@ -128,11 +125,8 @@ def _paper_layouts() -> list[tuple[str, re.Pattern[str]]]:
 
 
 def _read_fences(text: str) -> tuple[dict[str, str], str, str]:
-    """Return the fenced texts, the text before and between them, and the text after the last.
-
-    The first fence sets the tag; a fence with another tag is ordinary text.
-    """
-    first = OPEN.search(text)
+    """Return the fenced texts, the text before and between them, and the text after the last."""
+    first = OPEN.search(text)  # sets the tag: a fence with another one is ordinary text
     if first is None:
         return {}, "", text
     pattern = rf"<<svr:{first[1]}:([A-Z_]+)>>\n(?:(.*?)\n)?<<svr:{first[1]}:END>>"
@@ -160,7 +154,8 @@ def completion(request: ChatRequest, text: str, fingerprint: str, attempt: int, 
     """Return a chat completion, cut at the requested number of tokens; a chance gives log-probabilities."""
     room = (request.max_tokens or len(text)) * CHARS_PER_TOKEN
     shares = [] if chance is None else sorted({"Yes": chance, "No": 1 - chance}.items(), key=lambda one: -one[1])
-    tops = [{"token": word, "logprob": math.log(share) if share else NEVER} for word, share in shares]
+    # Endpoints write the logarithm of 0 as -9999.
+    tops = [{"token": word, "logprob": math.log(share) if share else -9999.0} for word, share in shares]
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": text[:room]},

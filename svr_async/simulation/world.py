@@ -7,7 +7,6 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -59,8 +58,7 @@ def draw(*parts: bytes | str | int) -> float:
     return uniform(draw_bytes(*parts))
 
 
-@dataclass(frozen=True, slots=True)
-class PromptKind:
+class PromptKind(NamedTuple):
     """A type of prompt: its topic, the criteria it cares about, their true weights with sum 1, and its distractors."""
 
     topic: Topic
@@ -73,8 +71,7 @@ class PromptKind:
         return sum(weight for number, weight in zip(self.cares, self.weights, strict=True) if met >> number & 1)
 
 
-@dataclass(frozen=True, slots=True)
-class PlantedPair:
+class PlantedPair(NamedTuple):
     """A pair, its prompt type, its true margin (below 0 if the label is flipped), and whether it is flipped."""
 
     pair: PreferencePair
