@@ -77,7 +77,7 @@ def _write(seed: int, out: Path, n_train: int, n_test: int) -> None:
 
 async def _serve(config: SimConfig) -> None:
     """Serve until SIGINT or SIGTERM."""
-    from svr_async.engine.concurrency import stop_event
+    from svr_async.engine.shutdown import stop_event
     from svr_async.simulation.server import SimServer
 
     with stop_event() as stop:

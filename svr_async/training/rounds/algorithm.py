@@ -181,7 +181,7 @@ def fitted_round(session: Session, log: FitLog, judged: JudgedRound) -> Pruned:
     if result is not None:
         how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
         accuracy = known_accuracy(result.dev_accuracy, log.curves[-2].dev_pairs)
-        session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
+        session.say(f"round {judged.number} fitted: {how}{accuracy}")
     return kept, selector, result
 
 

@@ -20,7 +20,8 @@ from svr_async.core.rubric import rubric_id
 from svr_async.core.similarity import normalised
 from svr_async.fit.forward import hidden_matrix
 from svr_async.fit.forward import importance as importance_of
-from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, CriteriaQuestion
+from svr_async.judges.protocol import CriteriaQuestion
+from svr_async.judges.questions import MOST_KNOWN, MOST_NEW
 from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
 from svr_async.scoring.bank import BankRubric
@@ -158,9 +159,9 @@ def _likeliest(first: Mapping[str, str], wanted: Sequence[str]) -> list[str]:
 async def extend(session: Session, number: int, fitted: FittedRound, carryover: RoundCarryover) -> RoundCarryover:
     """Find the support pairs, probe them, pick hard negatives, and induce from both."""
     support = find_support(session, number, fitted)
-    session.say(f"round {number}: {len(support)} support pairs")
+    session.say(f"round {number}: {len(support)} support pairs (wrong or nearly undecided)")
     negatives = await find_negatives(session, number, fitted, support)
-    session.say(f"round {number}: {len(negatives)} hard negatives")
+    session.say(f"round {number}: {len(negatives)} hard negatives (worse responses that nearly win)")
     pairs = [*support, *(negative.pair for negative in negatives)]
     sources = {negative.pair.id: negative.of for negative in negatives}
     fresh = await induced(session, f"induce-{number + 1}", pairs, sources) if pairs else ()
@@ -306,7 +307,7 @@ async def probes(session: Session, number: int, support: Sequence[PreferencePair
 
     async def probe() -> tuple[list[str | None], Counter[str]]:
         if support:
-            session.say(f"probing {len(support)} support pairs")
+            session.say(f"writing a probe (a slightly worse response) for {len(support)} support pairs")
         answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
         return [answer.value for answer in answers], outcomes_of(answers)
 

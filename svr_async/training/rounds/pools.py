@@ -227,7 +227,7 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], l
 
     async def judge() -> tuple[Floats, Counter[str]]:
         if tasks:
-            session.say(f"judging {sum(len(task.rubrics) for task in tasks):,} entries of {len(tasks):,} pairs")
+            session.say(f"judging {len(tasks):,} pairs: {sum(len(task.rubrics) for task in tasks):,} judgements")
         return await judged_z(judges, tasks)
 
     ids = [[rubric.id for rubric in task.rubrics] for task in tasks]
