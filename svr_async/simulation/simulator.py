@@ -191,7 +191,7 @@ class Simulator:
         world = World(self.config.seed)
         self.judges = judges or {name: PlantedJudge(world, model) for name, model in MODELS.items()}
         self.fingerprint = f"svr-sim-{draw_bytes('world', self.config.seed).hex()[:12]}"
-        self._manner = MANNERS[self.config.manner or "plain"]
+        self._manner = MANNERS.get(self.config.manner)
 
     def answer(self, body: Json) -> Json:
         """Return the whole reply to a chat request; `ApiError` where the endpoint would refuse it."""
@@ -228,6 +228,6 @@ class Simulator:
         if write is None:
             return case.judge.respond(case.text("PROMPT"), case.request.key)
         content = write(case)
-        if write in JUDGED:
+        if self._manner is not None and write in JUDGED:
             return self._manner.say(content, dict(case.request.rubrics))
         return content if isinstance(content, str) else orjson.dumps(content).decode()
