@@ -2,6 +2,8 @@
 
 Development draws 0–39 and report draws 1000–1039 have the first properties. Draws 100–139 (development) and 8000–8099
 (report) may also have type frequencies by Zipf's law, rubrics that name an absence, and rubrics about two things.
+Draws 200–239 (development) and 8200–8239 (report) have the same properties, and all are written as by language models:
+each criterion in 8 to 40 wordings that share no word, so that two wordings are rarely judged on the same pair.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from svr_async.simulation.world import (
 
 RubricTexts = Literal["template", "paraphrase", "repeat"]
 EXTENDED = (range(100, 140), range(8000, 8100))
+MANY_WORDINGS = (range(200, 240), range(8200, 8240))
 WEAK_SIGNAL = 0.35  # below this share of type words, criteria common to all types carry at least 1 − the share
 DEALT_SHARE = 0.8  # criteria dealt per criterion that a type holds: below 1, so that types share some
 MOST_IRRELEVANT = 16
@@ -133,6 +136,9 @@ def drawn(number: int) -> DrawnConfig:
         min_margin=round(rng.uniform(0.03, 0.15), 2),
         pairs=round(300 * (10_000 / 300) ** rng.random()),
     )
+    if any(number in draws for draws in MANY_WORDINGS):
+        wordings = seeded("family many wordings", number).choice([8, 12, 20, 40])
+        return replace(_extended(config), texts="paraphrase", wordings=wordings)
     return _extended(config) if any(number in draws for draws in EXTENDED) else config
 
 
