@@ -8,13 +8,12 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from made_pairs import write_made
 from rig import name_judge, serving, write_bank, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 Eval = Callable[..., tuple[int, str]]
 
