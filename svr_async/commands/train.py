@@ -170,7 +170,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.adapters import get_adapter
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
-    from svr_async.training.rounds.config import FitTerms
+    from svr_async.training.rounds.config import config_of
     from svr_async.training.running.settings import refuse_benchmark_for_training
     from svr_async.training.store.files import facts_in_words, load_store, store_facts
     from svr_async.training.store.imported import import_store
@@ -184,7 +184,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
         refuse_benchmark_for_training(flags["pairs"])
         refuse_benchmark_for_training(flags["adapter"])
         dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-        options = {"terms": FitTerms(seed=flags["seed"]), "judge": flags["judge"]}
+        options = {"config": config_of("default", seed=flags["seed"]), "judge": flags["judge"]}
         import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, **options)
     facts = store_facts(load_store(folder), folder)
     size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB"

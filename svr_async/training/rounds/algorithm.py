@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,21 +18,19 @@ from numpy.typing import NDArray
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import FitConfig
-from svr_async.fit.forward import Selector, alpha_numpy, baselines
-from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
+from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, watched
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank import BankRubric, RoundFacts
+from svr_async.scoring.bank import BankRubric
 from svr_async.scoring.bank_card import known_accuracy
 from svr_async.training.bank.merge import drop_redundant, merge, near_duplicates, without
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import extend, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import Hits, baseline_hits, in_use, judge_missing
-from svr_async.training.rounds.session import FittedRound, JudgedRound, Ledger, RoundCarryover, Session
+from svr_async.training.rounds.publish import in_use, judge_missing, rated
+from svr_async.training.rounds.session import FitLog, FittedRound, JudgedRound, Ledger, RoundCarryover, Session
 from svr_async.training.rounds.stages import Stages, digest_of, unanswered_lines
 
-MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
-RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 OnEpoch = Callable[[EpochRecord], None]
 # The places of the kept rubrics, the calibrated selector, and the fit before it: None if nothing was fitted.
 Pruned = tuple[NDArray[np.int64], Selector, FitResult | None]
@@ -40,41 +38,6 @@ NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways 
 
 
 # ── fits, the same for svr train and svr-fit ──────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(slots=True, kw_only=True)
-class FitLog:
-    """The curves of all fits so far, and by round how the vote and one weight per rubric did on the dev pairs.
-
-    `watch` is called while a fit runs. Rounds without judged dev pairs have neither `accuracies` nor `hits`.
-    """
-
-    watch: FitWatch | None = None
-    curves: list[FitCurve] = field(default_factory=list)
-    accuracies: dict[int, tuple[float, float]] = field(default_factory=dict)
-    hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
-
-    def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
-        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
-        train, dev = train.without_own(), dev.without_own()
-        if train.n_entries and dev.n_entries:
-            found = baselines(train, dev)
-            self.accuracies[number] = round(found.vote_accuracy, 6), round(found.linear_accuracy, 6)
-            self.hits[number] = baseline_hits(found, dev)
-
-    def last(self, number: int) -> FitCurve | None:
-        """Return the last curve of a round: that of the calibration, if there was one."""
-        return next((curve for curve in reversed(self.curves) if curve.round == number), None)
-
-    def facts(self, record: Mapping[str, Any]) -> RoundFacts:
-        """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
-        curve = self.last(record["round"])
-        facts = {name: record[name] for name in RECORDED}
-        if curve is not None and curve.best is not None:
-            facts["active"] = curve.best.active
-            facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
-        vote, linear = self.accuracies.get(record["round"], (None, None))
-        return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
 
 
 def fit_and_prune(judged: JudgedRound, config: TrainConfig, log: FitLog, stages: Stages | None = None) -> Pruned:
@@ -136,23 +99,18 @@ def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[
     activation = sum(alphas, np.zeros(len(judged.bank))) / max(1, len(prompts))
     relevance = activation * selector.weight
     relevant = selector.weight >= config.min_weight
-    if not config.idle_weight_counts:
+    if not config.is_paper:
         relevant &= activation > 0
     relevant |= activation >= config.min_activation
-    relevant |= np.array([judged.support.get(candidate.rubric.id, 0) > 0 for candidate in judged.bank])
+    relevant |= np.array([candidate.support_count > 0 for candidate in judged.bank])
     if not judged.last:
         several = np.array([candidate.observed_count >= config.several for candidate in judged.bank])
         relevant |= several & (judgements(judged.train) < config.enough_judged)
     order = np.argsort(-relevance, kind="stable")
     wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
     rubrics = [candidate.rubric for candidate in judged.bank]
-    similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.by_text_alone)
+    similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.is_paper)
     return sorted(drop_redundant(wanted, similar))
-
-
-def rated(count: int) -> NDArray[np.int64]:
-    """Return the places of the training prompts on which rates are counted: all, or `SAMPLE` at even distances."""
-    return np.arange(count) if count <= MOST_RATED else np.arange(SAMPLE) * count // SAMPLE
 
 
 def judgements(arrays: FitArrays) -> NDArray[np.float64]:
@@ -175,12 +133,12 @@ def support_counts(carryover: RoundCarryover, ledger: Ledger, index: Mapping[str
     return {ids[place]: count for place, count in counts.items()}
 
 
-def fitted_round(session: Session, log: FitLog, judged: JudgedRound) -> Pruned:
+def fitted_round(session: Session, judged: JudgedRound) -> Pruned:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
-    kept, selector, result = fit_and_prune(judged, session.config, log, session.stages)
+    kept, selector, result = fit_and_prune(judged, session.config, session.log, session.stages)
     if result is not None:
         how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
-        accuracy = known_accuracy(result.dev_accuracy, log.curves[-2].dev_pairs)
+        accuracy = known_accuracy(result.dev_accuracy, session.log.curves[-2].dev_pairs)
         session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
     return kept, selector, result
 
@@ -188,19 +146,19 @@ def fitted_round(session: Session, log: FitLog, judged: JudgedRound) -> Pruned:
 # ── rounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-RoundFit = Callable[[Session, FitLog, JudgedRound], Pruned]
+RoundFit = Callable[[Session, JudgedRound], Pruned]
 
 
-async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
+async def run_rounds(session: Session, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
     """Run Algorithm 1 and return every round; the caller chooses which one is published."""
-    config, log = session.config, log or FitLog()
+    config = session.config
     carryover = RoundCarryover(candidates=await induced(session, "induce-1", session.material.train, {}))
     rounds: list[FittedRound] = []
     for number in range(1, config.rounds + 1):
         session.judges.begin_stage()
         bank, carryover = await _build_bank(session, number, carryover)
         before = rounds[-1] if rounds else None
-        fitted, after = await _one_round(session, number, bank, carryover, before, log, fit)
+        fitted, after = await _one_round(session, number, bank, carryover, before, fit)
         rounds.append(fitted)
         accuracy = known_accuracy(fitted.dev_accuracy, len(session.material.dev))
         session.say(f"round {number}: {len(fitted.bank)} rubrics kept{accuracy}")
@@ -220,7 +178,7 @@ async def _build_bank(
 ) -> tuple[tuple[BankRubric, ...], RoundCarryover]:
     """Merge the candidates and group them into criteria; DegenerateFitError without candidates."""
     config, left = session.config, without(carryover.candidates, carryover.pruned)
-    bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
+    bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.is_paper)
     if not bank:
         failed = "".join(f"; {line}" for line in unanswered_lines(session.stages.outcomes))
         raise DegenerateFitError(f"no rubric was induced, so the bank is empty{failed}", hint=NO_RUBRIC)
@@ -236,29 +194,28 @@ async def _one_round(
     bank: Sequence[BankRubric],
     carryover: RoundCarryover,
     before: FittedRound | None,
-    log: FitLog,
     fit: RoundFit,
 ) -> tuple[FittedRound, RoundCarryover]:
     """Judge the pools, fit, prune, calibrate, measure on dev, and store the inputs."""
     config, material, indexed = session.config, session.material, session.indexed(bank)
     negatives = [negative.pair for negative in carryover.negatives]
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
+    support = support_counts(carryover, session.ledger, indexed.place)
     dev = session.arrays(indexed, material.dev)
     judged = JudgedRound(
         number=number,
-        bank=tuple(bank),
+        bank=tuple(replace(one, support_count=support.get(one.id, 0)) for one in bank),
         train=session.arrays(indexed, material.train, carryover.negatives),
         dev=dev,
         measured=dev,
         negatives=carryover.negatives,
-        support=support_counts(carryover, session.ledger, indexed.place),
         last=number == config.rounds,
     )
     session.judges.begin_stage()
-    kept, selector, result = fit(session, log, judged)
+    kept, selector, result = fit(session, judged)
     await judge_missing(session, number, tuple(bank[place] for place in kept), selector)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))
-    fitted = in_use(judged, config, kept, selector, None if result is None else result.choice)
+    fitted = in_use(judged, config, kept, selector, result)
     session.keep_round(session, judged)
     margins = session.margins(selector, judged.train.restrict_rubrics(kept))
     record = {

@@ -19,7 +19,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.questions import CriteriaQuestion
-from svr_async.training.rounds.algorithm import FitLog, Pruned, run_rounds
+from svr_async.training.rounds.algorithm import Pruned, run_rounds
 from svr_async.training.rounds.session import JudgedRound, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
@@ -104,7 +104,7 @@ def _placeholder(number: int) -> Rubric:
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def fit(self, session: Session, _log: FitLog, judged: JudgedRound) -> Pruned:
+    def fit(self, session: Session, judged: JudgedRound) -> Pruned:
         """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
         near, again = ASSUMED.support, ASSUMED.repeated
         ids = [pair.id for pair in session.material.train]

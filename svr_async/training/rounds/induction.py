@@ -25,7 +25,7 @@ from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.overlap import screen
-from svr_async.training.rounds.pools import PoolTask, judge_tasks
+from svr_async.training.rounds.pools import Task, judge_tasks
 from svr_async.training.rounds.session import FittedRound, Floats, HardNegative, RoundCarryover, Session
 from svr_async.training.rounds.stages import ask, outcomes_of
 
@@ -166,7 +166,7 @@ async def extend(session: Session, number: int, fitted: FittedRound, carryover: 
     fresh = await induced(session, f"induce-{number + 1}", pairs, sources) if pairs else ()
     known = {candidate.rubric.id for candidate in carryover.candidates}
     is_new = any(candidate.rubric.id not in known for candidate in fresh)
-    held = carryover.negatives if session.config.keep_negatives else ()
+    held = () if session.config.is_paper else carryover.negatives
     kept = {negative.pair.id: negative for negative in (*held, *negatives)}
     return replace(
         carryover,
@@ -182,11 +182,11 @@ def find_support(session: Session, number: int, fitted: FittedRound) -> list[Pre
     If support mining is ablated, the same number drawn by a hash replaces them, or every training pair.
     """
     config, train = session.config, session.material.train
-    if "support" in config.ablate and config.without_support == "every":
+    if "support" in config.ablate and config.is_paper:
         return list(train)
     arrays = session.arrays(session.indexed(fitted.bank), train)
     shares = None
-    if config.support_by_cluster and fitted.selector.kind == "topics":
+    if not config.is_paper and fitted.selector.kind == "topics":
         shares = hidden_matrix(fitted.selector, arrays, arrays.pair_prompt)
     most = min(config.max_support, max(FEW, math.ceil(config.support_share * len(train))))
     judged = np.diff(arrays.z_indptr) > 0
@@ -234,7 +234,7 @@ async def find_negatives(
     index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
     importance: dict[str, Floats] = {}
     pools: dict[str, list[int]] = {}
-    tasks = []
+    tasks: list[Task] = []
     for pair in support:
         if len(options[pair.id]) == 1:
             continue
@@ -243,8 +243,8 @@ async def find_negatives(
         pools[pair.id] = sorted(best[value[best] > 0].tolist())
         for option in options[pair.id]:
             missing = sorted({*pools[pair.id]}.difference(ledger.asked(option.id, index).tolist()))
-            tasks.append(PoolTask(option, [fitted.bank[place].rubric for place in missing]))
-    await judge_tasks(session, f"negatives-{number}", [task for task in tasks if task.rubrics], ledger)
+            tasks.append((option, [fitted.bank[place].rubric for place in missing]))
+    await judge_tasks(session, f"negatives-{number}", tasks, ledger)
 
     def judged(option: PreferencePair, pair: PreferencePair) -> tuple[set[int], float]:
         """Return the rubrics of the pair's pool that an option was judged on, and its margin over them."""
@@ -255,7 +255,7 @@ async def find_negatives(
 
     found: list[HardNegative] = []
     trained_on = {pair.id for pair in material.train}
-    near = config.support_margin if config.every_near else -math.inf
+    near = -math.inf if config.is_paper else config.support_margin
     for pair in (pair for pair in support if pair.id in pools):
         wanted, margin = judged(pair, pair)
         margins = [(pair, margin)]
@@ -277,7 +277,7 @@ async def _candidates(
     options: dict[str, list[PreferencePair]] = {}
     for pair in support:
         given = others.get(pair.id, ())
-        if not config.every_near:  # a triple of this pair, with its own id
+        if config.is_paper:  # a triple of this pair, with its own id
             given = [replace(other, id=f"{pair.id}~{other.id}") for other in given]
         options[pair.id] = [pair, *given]
     if "probe" not in config.ablate:

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.core.pair import hashed_order, present
-from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import Choice
-from svr_async.fit.forward import Baselines, Selector, alpha_numpy, linear_margins
-from svr_async.scoring.bank import BankRubric, InferenceSettings
+from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.history import FitResult
+from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, select
 from svr_async.training.bank.merge import EXAMPLES, bank_rubric, main_domain
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.pools import PoolTask, judge_tasks, sign_of
-from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
+from svr_async.training.rounds.pools import Task, judge_tasks, sign_of
+from svr_async.training.rounds.session import (
+    ONE_WEIGHT,
+    VOTE,
+    FitLog,
+    FittedRound,
+    Hits,
+    JudgedRound,
+    Session,
+    hits_of,
+)
 from svr_async.training.rounds.stages import from_cache
+from svr_async.training.store.files import FeatureStore
 
-Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
+DIRECTLY = "the judge asked directly"
+MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
 USES = {
-    "the unweighted vote": "svr eval --method uniform with this bank",
-    "one weight per rubric for all prompts": "svr-fit {store} --out DIR --sweep groups=1",
-    "the judge asked directly": "svr eval --method direct with this judge",
+    VOTE: "svr eval --method uniform with this bank",
+    ONE_WEIGHT: "svr-fit {store} --out DIR --sweep groups=1",
+    DIRECTLY: "svr eval --method direct with this judge",
 }
 BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
 DIRECT = (
@@ -44,30 +55,30 @@ async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
     texts = [candidate.rubric.text for candidate in bank]
     widest = _settings(config, max(config.top_k, *config.fit.top_ks), 1.0)
-    tasks = []
+    tasks: list[Task] = []
     for pair in material.dev:
         alpha = alpha_numpy(selector, *material.features_of(material.row(pair)))
         known = set(session.ledger.asked(pair.id, index).tolist())
         wanted = [entry.index for entry in select(alpha, selector.weight, texts, widest)]
-        tasks.append(PoolTask(pair, [bank[place].rubric for place in wanted if place not in known]))
-    await judge_tasks(session, f"dev-{number}", [task for task in tasks if task.rubrics])
+        tasks.append((pair, [bank[place].rubric for place in wanted if place not in known]))
+    await judge_tasks(session, f"dev-{number}", tasks)
 
 
 def in_use(
-    judged: JudgedRound, config: TrainConfig, kept: NDArray[np.int64], selector: Selector, choice: Choice | None
+    judged: JudgedRound, config: TrainConfig, kept: NDArray[np.int64], selector: Selector, result: FitResult | None
 ) -> FittedRound:
     """Return a fitted round with the settings for use, and the hits on dev pairs that were judged as at inference.
 
     A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. A missing entry
     counts 0.
     """
-    bank, dev = tuple(judged.bank[place] for place in kept), judged.measured.restrict_rubrics(kept)
+    dev, choice = judged.measured.restrict_rubrics(kept), None if result is None else result.choice
     top_k = config.top_k if choice is None else choice.structure.top_k
     fitted = FittedRound(
         number=judged.number,
-        bank=bank,
+        bank=tuple(judged.bank[place] for place in kept),
         selector=selector,
-        choice=choice,
+        result=result,
         settings=_settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven),
         dev=dev,
         dev_hits=np.zeros(dev.n_pairs),
@@ -75,11 +86,6 @@ def in_use(
     for pair, active, entries in _used(fitted):
         fitted.dev_hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
     return fitted
-
-
-def hits_of(margins: Any) -> Any:
-    """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
-    return (1 + np.sign(margins)) / 2
 
 
 def unjudged_share(fitted: FittedRound) -> float:
@@ -135,13 +141,7 @@ async def direct_hits(session: Session) -> dict[str, Hits]:
             if answer.value is None:
                 break
             hits.append(hits_of(sign_of(pair) * answer.value.margin))
-    return {"the judge asked directly": np.array(hits)} if len(hits) == len(dev) else {}
-
-
-def baseline_hits(found: Baselines, dev: FitArrays) -> dict[str, Hits]:
-    """Return the hits of the vote and of one weight per rubric on dev pairs, by name."""
-    vote, one_weight = (linear_margins(weight, dev) for weight in (np.ones(dev.n_rubrics), found.weight))
-    return {"the unweighted vote": hits_of(vote), "one weight per rubric for all prompts": hits_of(one_weight)}
+    return {DIRECTLY: np.array(hits)} if len(hits) == len(dev) else {}
 
 
 def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
@@ -163,12 +163,70 @@ def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
 # ── the bank ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def rated(count: int) -> NDArray[np.int64]:
+    """Return the places of the training prompts on which rates are counted: all, or `SAMPLE` at even distances."""
+    return np.arange(count) if count <= MOST_RATED else np.arange(SAMPLE) * count // SAMPLE
+
+
+def store_bank(
+    store: FeatureStore,
+    fitted: FittedRound,
+    log: FitLog,
+    config: TrainConfig,
+    *,
+    history: BankHistory,
+    source: str = "",
+    contaminated: int | None = None,
+    **fields: Any,
+) -> RubricBank:
+    """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`.
+
+    The `history` gets the curves of the log, and what that says about the round.
+    """
+    selector, header, number = fitted.selector, store.header, fitted.number
+    last, pairs = log.last(number), np.flatnonzero(~store.is_dev)
+    ids, domains = (store.pairs[name].take(pairs).to_pylist() for name in ("pair_id", "domain"))
+    first = np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])
+    first = first[rated(len(first))]
+    prompts = [(ids[place], store.arrays.features(int(store.arrays.pair_prompt[pairs[place]]))) for place in first]
+    n_train, n_dev = store.counts
+    return RubricBank(
+        rubrics=describe(fitted.bank, selector, prompts, dict(zip(ids, domains, strict=True))),
+        selector_kind=selector.kind,
+        selector=selector.tensors(),
+        vocabulary=store.vocabulary.terms,
+        idf=store.vocabulary.idf,
+        inference=fitted.settings,
+        fit_settings=config.as_json(),
+        notes=(DIRECT,) if fitted.settings.direct else (),
+        judge=header.judge,
+        marks=frozenset(header.marks),
+        prompts_digest=header.prompts_digest,
+        data_digests={"pairs": header.pairs_digest},
+        history=replace(
+            history,
+            trained_on=TrainedOn(
+                train_pairs=n_train,
+                dev_pairs=n_dev,
+                source=source,
+                preset=config.preset,
+                ablate=config.ablate,
+                contaminated=contaminated,
+            ),
+            curves=tuple(log.curves),
+            chosen_round=number,
+            choice=fitted.choice,
+            chosen_seed=last.seed if last else 0,
+            **log.accuracies(number),
+        ),
+        **fields,
+    )
+
+
 def describe(
     bank: Sequence[BankRubric],
     selector: Selector,
     prompts: Sequence[tuple[str, Features]],
-    *,
-    support: Mapping[str, int],
     domains: Mapping[str, str],
 ) -> tuple[BankRubric, ...]:
     """Return the rubrics with weight, mean alpha and the prompts that activate each most.
@@ -198,7 +256,6 @@ def describe(
             candidate,
             weight=float(selector.weight[place]),
             activation_rate=float(rates[place]),
-            support_count=support.get(candidate.rubric.id, 0),
             example_prompts=tuple(prompts[int(n)][0] for n in places[place][order[place]] if n >= 0),
             domain=main_domain(candidate.source_pair_ids, domains),
         )

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice
-from svr_async.fit.forward import Selector
+from svr_async.fit.forward import Selector, fit_linear, linear_margins
+from svr_async.fit.history import FitCurve, FitResult, FitWatch
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
-from svr_async.scoring.bank import BankRubric, InferenceSettings
+from svr_async.scoring.bank import BankRubric, InferenceSettings, RoundFacts
 from svr_async.training.bank.criteria import rubric_words
 from svr_async.training.bank.merge import criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import TrainConfig
@@ -26,9 +28,12 @@ from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Say = Callable[[str], None]
+Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
 T = TypeVar("T")
 NOTHING = np.zeros(0, dtype=np.int32)
 NO_ENTRIES = NOTHING, np.zeros(0, dtype=np.float32)
+VOTE, ONE_WEIGHT = "the unweighted vote", "one weight per rubric for all prompts"
+RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 
 
 # ── pairs, prompts, judged entries ──────────────────────────────────────────────────────────────────────────────────
@@ -71,9 +76,10 @@ class Material:
         span = slice(int(borders[row]), int(borders[row + 1]))
         return self.features["feature_index"][span], self.features["feature_value"][span]
 
-    def sources(self, bank: Sequence[BankRubric]) -> Sources:
-        """Return which of the prompts gave which rubrics."""
-        return Sources.of(bank, *({pair.id: self.row(pair) for pair in side} for side in (self.train, self.dev)))
+    def indexed(self, bank: Sequence[BankRubric], redundancy_cutoff: float = REDUNDANCY_CUTOFF) -> IndexedBank:
+        """Return a bank with what judging and fitting look up."""
+        rows = ({pair.id: self.row(pair) for pair in side} for side in (self.train, self.dev))
+        return IndexedBank.of(bank, *rows, redundancy_cutoff=redundancy_cutoff)
 
 
 def prepare(
@@ -142,25 +148,52 @@ class Ledger:
 # ── a bank and what was judged on it ────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Where the bank's rubrics came from: the training prompt rows of each rubric, and the rubrics of each prompt row.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndexedBank:
+    """A bank with places by rubric id, the prompts that its rubrics came from, and what `FitArrays` holds of it.
 
-    `held_out` are the rubrics of each dev prompt that gave any: those of a bank that was induced with another split.
+    `rows_of` are the training prompt rows of each rubric, `rubrics_of` the rubrics of each prompt row. `held_out` are
+    the rubrics of each dev prompt that gave any: those of a bank that was induced with another split.
     """
 
+    rubrics: tuple[BankRubric, ...]
+    place: Mapping[str, int]
     rows_of: tuple[tuple[int, ...], ...]
     rubrics_of: Mapping[int, Sequence[int]]
     held_out: Mapping[int, Sequence[int]]
+    arrays: Mapping[str, Any]
 
     @classmethod
-    def of(cls, bank: Sequence[BankRubric], train: Mapping[str, int], dev: Mapping[str, int] | None = None) -> Sources:
-        """Collect sources by the prompt rows of training and dev pairs, which are given by pair id."""
+    def of(
+        cls,
+        bank: Sequence[BankRubric],
+        train: Mapping[str, int],
+        dev: Mapping[str, int],
+        *,
+        redundancy_cutoff: float = REDUNDANCY_CUTOFF,
+    ) -> IndexedBank:
+        """Index a bank by the prompt rows of training and dev pairs, which are given by pair id."""
         rows_of, dev_rows = (
             tuple(tuple(sorted({rows[pair] for pair in one.source_pair_ids if pair in rows})) for one in bank)
-            for rows in (train, dev or {})
+            for rows in (train, dev)
         )
-        return cls(rows_of=rows_of, rubrics_of=_by_row(rows_of), held_out=_by_row(dev_rows))
+        texts = [candidate.text for candidate in bank]
+        edges = zip(("i", "j", "value"), redundancy_edges(texts, redundancy_cutoff), strict=True)
+        arrays = {
+            "source_indptr": indptr_of(np.array([len(rows) for rows in rows_of], dtype=np.int64)),
+            "source_prompt": np.array([row for rows in rows_of for row in rows], dtype=np.int32),
+            **dict(zip(("word_indptr", "word_number"), rubric_words(texts), strict=True)),
+            **{f"redundancy_{name}": values for name, values in edges},
+            "criterion": criterion_numbers(bank),
+        }
+        return cls(
+            rubrics=tuple(bank),
+            place={candidate.id: place for place, candidate in enumerate(bank)},
+            rows_of=rows_of,
+            rubrics_of=_by_row(rows_of),
+            held_out=_by_row(dev_rows),
+            arrays=arrays,
+        )
 
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other; of a dev prompt, all of its rubrics.
@@ -182,39 +215,11 @@ def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
     return dict(found)
 
 
-def bank_arrays(bank: Sequence[BankRubric], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
-    """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
-    texts = [candidate.rubric.text for candidate in bank]
-    redundancy_i, redundancy_j, redundancy_value = redundancy_edges(texts, redundancy_cutoff)
-    word_indptr, word_number = rubric_words(texts)
-    return {
-        "source_indptr": indptr_of(np.array([len(rows) for rows in sources.rows_of], dtype=np.int64)),
-        "source_prompt": np.array([row for rows in sources.rows_of for row in rows], dtype=np.int32),
-        "word_indptr": word_indptr,
-        "word_number": word_number,
-        "redundancy_i": redundancy_i,
-        "redundancy_j": redundancy_j,
-        "redundancy_value": redundancy_value,
-        "criterion": criterion_numbers(bank),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IndexedBank:
-    """A bank with places by rubric id, sources, and what `FitArrays` holds of it (`bank_arrays`)."""
-
-    rubrics: tuple[BankRubric, ...]
-    place: Mapping[str, int]
-    sources: Sources
-    arrays: Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgedRound:
     """What a round is fitted on and measured on: a bank, and what was judged on it.
 
     Hard `negatives` are the last rows of `train`. `measured` is `dev` with entries that were judged to measure only.
-    `support` counts, by rubric id, the support pairs and hard negatives on which a rubric favours the chosen response.
     `last` is whether no further round would judge more.
     """
 
@@ -224,7 +229,6 @@ class JudgedRound:
     dev: FitArrays
     measured: FitArrays
     negatives: tuple[HardNegative, ...] = ()
-    support: Mapping[str, int]
     last: bool
 
 
@@ -232,17 +236,22 @@ class JudgedRound:
 class FittedRound:
     """One round's outcome: the kept rubrics with selector and settings, how they do on dev pairs, and what to record.
 
-    `choice` is the structure that cross-validation chose, None for the paper's preset.
+    `result` is that of the fit before pruning; None if nothing was fitted.
     """
 
     number: int
     bank: tuple[BankRubric, ...]
     selector: Selector
-    choice: Choice | None = None
+    result: FitResult | None = None
     settings: InferenceSettings
     dev: FitArrays
     dev_hits: NDArray[np.float64]
     record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> Choice | None:
+        """The structure that cross-validation chose; None for the paper's preset."""
+        return None if self.result is None else self.result.choice
 
     @property
     def dev_accuracy(self) -> float:
@@ -264,6 +273,49 @@ class RoundCarryover:
     criteria: Mapping[str, str] = field(default_factory=dict)
 
 
+def hits_of(margins: Any) -> Any:
+    """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
+    return (1 + np.sign(margins)) / 2
+
+
+@dataclass(slots=True, kw_only=True)
+class FitLog:
+    """The curves of all fits so far, and by round the hits of the vote and of one weight per rubric on the dev pairs.
+
+    `watch` is called while a fit runs. Rounds without judged dev pairs have no `hits`.
+    """
+
+    watch: FitWatch | None = None
+    curves: list[FitCurve] = field(default_factory=list)
+    hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
+
+    def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
+        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
+        train, dev = train.without_own(), dev.without_own()
+        if train.n_entries and dev.n_entries:
+            weights = {VOTE: np.ones(dev.n_rubrics), ONE_WEIGHT: fit_linear(train)}
+            self.hits[number] = {name: hits_of(linear_margins(weight, dev)) for name, weight in weights.items()}
+
+    def accuracies(self, number: int) -> dict[str, Any]:
+        """Return the accuracies of the vote and of one weight per rubric, under the names of a bank's history."""
+        hits = self.hits.get(number, {})
+        vote, linear = (round(float(hits[name].mean()), 6) if hits else None for name in (VOTE, ONE_WEIGHT))
+        return {"vote_accuracy": vote, "linear_accuracy": linear}
+
+    def last(self, number: int) -> FitCurve | None:
+        """Return the last curve of a round: that of the calibration, if there was one."""
+        return next((curve for curve in reversed(self.curves) if curve.round == number), None)
+
+    def facts(self, record: Mapping[str, Any]) -> RoundFacts:
+        """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
+        curve = self.last(record["round"])
+        facts = {name: record[name] for name in RECORDED}
+        if curve is not None and curve.best is not None:
+            facts["active"] = curve.best.active
+            facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
+        return RoundFacts(**facts, **self.accuracies(record["round"]))
+
+
 @dataclass(slots=True, kw_only=True)
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
@@ -283,6 +335,7 @@ class Session:
     say: Say = lambda _: None
     asker: str = ""
     margins: Callable[[Selector, FitArrays], Floats] = pair_margins
+    log: FitLog = field(default_factory=FitLog)
     ledger: Ledger = field(default_factory=Ledger)
     boundary: Ledger = field(default_factory=Ledger)
 
@@ -302,13 +355,7 @@ class Session:
 
     def indexed(self, bank: Sequence[BankRubric]) -> IndexedBank:
         """Return a bank with what judging and fitting look up."""
-        sources = self.material.sources(bank)
-        return IndexedBank(
-            rubrics=tuple(bank),
-            place={candidate.rubric.id: place for place, candidate in enumerate(bank)},
-            sources=sources,
-            arrays=bank_arrays(bank, sources, self.config.redundancy_cutoff),
-        )
+        return self.material.indexed(bank, self.config.redundancy_cutoff)
 
     def arrays(
         self, bank: IndexedBank, pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative] = ()
@@ -318,7 +365,7 @@ class Session:
         place = {pair.id: number for number, pair in enumerate(pairs)}
         entries = [self.ledger.entries(pair.id, bank.place) for pair in rows]
         pair_prompt = [self.material.row(pair) for pair in rows]
-        own = [np.isin(rubric, bank.sources.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
+        own = [np.isin(rubric, bank.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
         of = [-1] * len(pairs) + [place[negative.of] for negative in negatives]
         return FitArrays(
             n_rubrics=len(bank.rubrics),

@@ -22,7 +22,7 @@ from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.templates import PAPER
 from svr_async.training.bank.merge import refuse_long_names
 from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
-from svr_async.training.rounds.config import FitTerms, Pool, Publish, SameCriterion, TrainConfig, config_of
+from svr_async.training.rounds.config import Ablation, Pool, Preset, Publish, SameCriterion, TrainConfig, config_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class TrainSettings:
     base_url: str = ""
     limits: JudgeLimits = field(default_factory=JudgeLimits)
     rounds: int = 3
-    preset: str = "default"
+    preset: Preset = "default"
     publish: Publish | None = None
     same_criterion: SameCriterion | None = None
     dev_share: float | None = None
@@ -52,7 +52,7 @@ class TrainSettings:
     pool_size: int | None = None
     rubrics_per_call: int | None = None
     top_k: int | None = None
-    ablate: tuple[str, ...] = ()
+    ablate: tuple[Ablation, ...] = ()
     decontaminate: tuple[str, ...] = ()
     limit: str | None = None
     seed: int = 42
@@ -67,10 +67,7 @@ class TrainSettings:
         coerce_fields(self)
         if self.preset == "paper" and self.limits.prompts is None:
             object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
-        try:
-            train_config(self)
-        except ValueError as error:
-            raise UsageError(f"these settings are not valid: {error}", hint="see docs/training.md") from error
+        _ = self.config  # which refuses values that no training has
 
     @property
     def spec(self) -> JudgeSpec:
@@ -88,19 +85,24 @@ class TrainSettings:
         return require_writer(JudgeSpec.parse(self.author, base_url=self.base_url), "author")
 
     @property
-    def terms(self) -> FitTerms:
-        """What `svr-fit` needs to fit as this training does; a model as author says which rubrics are one criterion."""
-        same_criterion = self.same_criterion
+    def config(self) -> TrainConfig:
+        """The settings of Algorithm 1; a model as author says which rubrics are one criterion."""
+        same_criterion, free = self.same_criterion, self.judge == RULES
         if same_criterion is None and self.preset == "default":
             with suppress(SvrError):  # a judge that is refused later
                 same_criterion = "author" if (self.author_spec or self.spec).writes else None
-        return FitTerms(
-            preset=self.preset,
+        return config_of(
+            self.preset,
             seed=self.seed,
             top_k=self.top_k,
-            free=self.judge == RULES,
-            ablate=tuple(sorted(self.ablate)),
+            free=free,
+            rounds=self.rounds,
+            publish=self.publish,
+            pool=self.pool or ("all" if free else None),
+            pool_size=self.pool_size,
+            dev_share=self.dev_share,
             same_criterion=same_criterion,
+            ablate=tuple(sorted(self.ablate)),
         )
 
 
@@ -110,20 +112,6 @@ def require_writer(spec: JudgeSpec, flag: str) -> JudgeSpec:
         hint = "name rules or a text judge with --author"
         raise UsageError(f"--{flag} {spec.text} cannot induce rubrics", hint=hint)
     return spec
-
-
-def train_config(settings: TrainSettings) -> TrainConfig:
-    """Return the settings of Algorithm 1 for those of a training."""
-    terms = settings.terms
-    config = config_of(terms)
-    return replace(
-        config,
-        rounds=settings.rounds,
-        publish=settings.publish or config.publish,
-        pool=settings.pool or ("all" if terms.free else "cross"),
-        pool_size=settings.pool_size,
-        dev_share=config.dev_share if settings.dev_share is None else settings.dev_share,
-    )
 
 
 # ── who listens ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,17 +149,14 @@ class TrainingListener:
 # ── the pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingData:
-    """The pairs of a data set to train on, and those left out; None if they were not compared with benchmarks."""
-
-    pairs: Sequence[PreferencePair]
-    dataset: Dataset
-    contaminated: Sequence[Contamination] | None = None
+Contaminated = Sequence[Contamination] | None  # pairs left out; None if they were not compared with benchmarks
 
 
-def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> TrainingData:
-    """Read the pairs of a training, unless the caller has; UsageError for a benchmark, and if no pair is left."""
+def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> tuple[Dataset, Contaminated]:
+    """Read the data of a training, unless the caller has, and return it with the pairs to train on alone.
+
+    UsageError for a benchmark, and if no pair is left.
+    """
     refuse_benchmark_for_training(settings.pairs)
     refuse_benchmark_for_training(settings.adapter)
     dataset = dataset or get_adapter(settings.adapter).load(
@@ -186,13 +171,13 @@ def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> Traini
     refuse_long_names(pairs)
     against = settings.decontaminate or (_rubricbench() if settings.preset == "paper" else ())
     if not against:
-        return TrainingData(pairs=pairs, dataset=dataset)
+        return replace(dataset, pairs=pairs), None
     found = find_contaminated(pairs, named_benchmarks(against, "--decontaminate"))
     left_out = {hit.pair_id for hit in found}
     kept = [pair for pair in pairs if pair.id not in left_out]
     if not kept:
         raise UsageError(f"all {len(pairs)} pairs overlap with {', '.join(against)}", hint="train on other pairs")
-    return TrainingData(pairs=kept, dataset=dataset, contaminated=found)
+    return replace(dataset, pairs=kept), found
 
 
 def _rubricbench() -> tuple[str, ...]:

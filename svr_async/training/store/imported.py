@@ -24,13 +24,12 @@ from svr_async.errors import DataError, UsageError
 from svr_async.fit.arrays import LARGEST_Z, FitArrays
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import refuse_long_names
-from svr_async.training.rounds.config import FitTerms, config_of
+from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Material, prepare, source_names
 from svr_async.training.store.files import FeatureStore, Header, pair_table, read_rubrics, write_store
 
 BATCH = 1 << 20  # entries of a Parquet file that are decoded at a time
 HINT = "docs/store.md shows the forms"
-DEV_SHARE = 0.05
 
 
 def import_store(
@@ -40,20 +39,19 @@ def import_store(
     z: Path,
     out: Path,
     *,
-    dev_share: float = DEV_SHARE,
-    terms: FitTerms = FitTerms(),  # noqa: B008  (frozen)
     judge: str = "imported",
+    config: TrainConfig = TrainConfig(),  # noqa: B008  (frozen)
 ) -> None:
     """Write a store of these pairs, of the rubrics and entries in two files.
 
-    `digest` is that of the pairs, `dev_share` the share of prompts held out, `judge` a name for who judged. Pairs
-    without a preference or with equal responses are left out with their entries. DataError or UsageError, in one line,
-    for anything wrong; nothing is written then.
+    `digest` is that of the pairs, `judge` a name for who judged; `config` says how many prompts are held out and how
+    the store is fitted. Pairs without a preference or with equal responses are left out with their entries. DataError
+    or UsageError, in one line, for anything wrong; nothing is written then.
     """
     candidates, names = _named_rubrics(rubrics)
-    material = _material(pairs, digest, dev_share, terms)
+    material = _material(pairs, digest, config)
     store = FeatureStore(
-        header=Header(judge=judge, terms=terms, pairs_digest=digest),
+        header=Header(judge=judge, config=config, pairs_digest=digest),
         vocabulary=material.vocabulary,
         rubrics=candidates,
         pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
@@ -66,23 +64,23 @@ def _named_rubrics(path: Path) -> tuple[list[BankRubric], dict[str, int]]:
     """Return the rubrics of a file, and the place of every name: ids of the program and of the file."""
     found: list[BankRubric] = []
     names: dict[str, int] = {}
-    for place, (line, candidate) in enumerate(read_rubrics(path)):
-        found.append(candidate)
-        for name in {candidate.rubric.id, line.id} - {""}:
+    for place, (given, rubric) in enumerate(read_rubrics(path)):
+        found.append(rubric)
+        for name in {rubric.id, given} - {""}:
             if names.setdefault(name, place) != place:
                 raise DataError(f"{path}: the rubric {name[:60]!r} occurs twice", hint="give each rubric once")
     return found, names
 
 
-def _material(pairs: Sequence[PreferencePair], digest: str, dev_share: float, terms: FitTerms) -> Material:
+def _material(pairs: Sequence[PreferencePair], digest: str, config: TrainConfig) -> Material:
     """Return the pairs, split by prompt as training splits them, with the features of their prompts."""
     useful = [pair for pair in pairs if usable(pair)]
     refuse_long_names(useful)
-    train, dev = split_by_prompt(useful, dev_share, salt=str(terms.seed))
+    train, dev = split_by_prompt(useful, config.dev_share, salt=str(config.split_seed))
     if not train:
         hint = "give more pairs with a preference, or hold out less"
         raise UsageError(f"0 of {len(pairs)} pairs are left to train on", hint=hint)
-    return prepare(train, dev, digest=digest, pairs_of_words=config_of(terms).fit.pairs_of_words)
+    return prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words)
 
 
 def _arrays(
@@ -120,10 +118,10 @@ def _rows_of(matrix: csr_array, rows: NDArray[np.int64]) -> csr_array:
 def _own(
     z: csr_array, material: Material, rubrics: Sequence[BankRubric], prompts: NDArray[np.int32]
 ) -> NDArray[np.bool_]:
-    """Return which entries judge a rubric on the prompt that alone gave it (see `Sources.own`)."""
-    sources, own = material.sources(rubrics), np.zeros(z.nnz, bool)
+    """Return which entries judge a rubric on the prompt that alone gave it (see `IndexedBank.own`)."""
+    bank, own = material.indexed(rubrics), np.zeros(z.nnz, bool)
     for row, prompt in enumerate(prompts.tolist()):
-        if len(mined := sources.own(prompt)):
+        if len(mined := bank.own(prompt)):
             span = slice(z.indptr[row], z.indptr[row + 1])
             own[span] = np.isin(z.indices[span], mined)
     return own
