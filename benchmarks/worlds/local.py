@@ -37,7 +37,7 @@ from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.publish import chosen_round
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
-from svr_async.training.running.train import OFFLINE_WORKERS
+from svr_async.training.train import OFFLINE_WORKERS
 
 MODEL = "gpt-oss-120b"
 

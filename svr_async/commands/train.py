@@ -170,10 +170,10 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.adapters import get_adapter
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
+    from svr_async.training.imported import import_store
     from svr_async.training.rounds.config import config_of
-    from svr_async.training.running.settings import refuse_benchmark_for_training
-    from svr_async.training.store.files import facts_in_words, load_store, store_facts
-    from svr_async.training.store.imported import import_store
+    from svr_async.training.rounds.store import facts_in_words, load_store, store_facts
+    from svr_async.training.settings import refuse_benchmark_for_training
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if any(files) and not all(files):

@@ -29,11 +29,11 @@ from svr_async.reports.files import write_bank
 from svr_async.reports.text import describe_count, in_one_line
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough
+from svr_async.training.refit import FitSettings, fit_store, sweep_lines
 from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
 from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
-from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines
-from svr_async.training.running.settings import TrainingListener, TrainSettings
-from svr_async.training.running.train import (
+from svr_async.training.settings import TrainingListener, TrainSettings
+from svr_async.training.train import (
     TrainResult,
     Used,
     Work,

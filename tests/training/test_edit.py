@@ -20,7 +20,7 @@ from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.edit import diff_banks, edit_bank, merge_banks, save_in_place
 from svr_async.training.bank.lint import lint
 from svr_async.training.bank.merge import merge
-from svr_async.training.running.train import load_rubrics
+from svr_async.training.train import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
 PROMPT = user_prompt("how long does bread last")

@@ -29,7 +29,7 @@ from svr_async.training.rounds.session import (
     hits_of,
 )
 from svr_async.training.rounds.stages import from_cache
-from svr_async.training.store.files import FeatureStore
+from svr_async.training.rounds.store import FeatureStore
 
 Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 DIRECTLY = "the judge asked directly"

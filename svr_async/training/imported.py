@@ -26,7 +26,7 @@ from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import refuse_long_names
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Material, prepare, source_names
-from svr_async.training.store.files import FeatureStore, Header, pair_table, read_rubrics, write_store
+from svr_async.training.rounds.store import FeatureStore, Header, pair_table, read_rubrics, write_store
 
 BATCH = 1 << 20  # entries of a Parquet file that are decoded at a time
 HINT = "docs/store.md shows the forms"

@@ -32,6 +32,7 @@ from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint, write_provenance
 from svr_async.training.bank.merge import merge
+from svr_async.training.refit import learned_curve, require_solved
 from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
@@ -47,16 +48,7 @@ from svr_async.training.rounds.stages import (
     digest_of,
     unanswered_lines,
 )
-from svr_async.training.running.refit import learned_curve, require_solved
-from svr_async.training.running.settings import (
-    Contaminated,
-    TrainingListener,
-    TrainSettings,
-    keep_bank,
-    load_data,
-    require_writer,
-)
-from svr_async.training.store.files import (
+from svr_async.training.rounds.store import (
     FeatureStore,
     Header,
     judged_store,
@@ -67,6 +59,14 @@ from svr_async.training.store.files import (
     store_exists,
     stored_round,
     write_store,
+)
+from svr_async.training.settings import (
+    Contaminated,
+    TrainingListener,
+    TrainSettings,
+    keep_bank,
+    load_data,
+    require_writer,
 )
 
 if TYPE_CHECKING:

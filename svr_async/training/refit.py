@@ -25,8 +25,8 @@ from svr_async.training.rounds.algorithm import fit_and_prune
 from svr_async.training.rounds.config import Preset, TrainConfig, config_of
 from svr_async.training.rounds.publish import better_than_bank, in_use, store_bank, unjudged_share
 from svr_async.training.rounds.session import FitLog, FittedRound, Say
-from svr_async.training.running.settings import TrainingListener, keep_bank
-from svr_async.training.store.files import FeatureStore, Header, load_store, stored_round
+from svr_async.training.rounds.store import FeatureStore, Header, load_store, stored_round
+from svr_async.training.settings import TrainingListener, keep_bank
 
 RECORD = "fit.json"
 FEW_MISSING = 0.01  # a warning is due if more of the dev entries are missing that inference would need
