@@ -51,7 +51,6 @@ from svr_async.training.rounds.stages import (
 from svr_async.training.rounds.store import (
     FeatureStore,
     Header,
-    judged_store,
     load_store,
     read_rubrics,
     round_store,
@@ -120,9 +119,10 @@ async def atrain(
         for warning in warnings:
             listener.say(f"warning: {warning}")
 
+        header = run.header
+
         def keep_round(_: Session, judged: JudgedRound) -> None:
             """Write a round as a feature store, in place of one of an earlier run."""
-            header = run.header(round=judged.number, last=judged.last)
             write_store(_store_of(settings, judged), round_store(session, judged, header), replace_other=True)
 
         session.keep_round = keep_round
@@ -222,7 +222,7 @@ async def ask_for_candidates(session: Session) -> tuple[BankRubric, ...]:
 def load_rubrics(bank: Path | None, candidates: Path | None) -> Sequence[BankRubric]:
     """Return the rubrics of a bank or of a file of candidates; UsageError unless one of them is named."""
     if bank is not None and candidates is None:
-        return [replace(entry, support_count=0) for entry in RubricBank.load(bank).rubrics if not entry.disabled]
+        return [entry for entry in RubricBank.load(bank).rubrics if not entry.disabled]
     if candidates is not None and bank is None:
         return counted([candidate for _, candidate in read_rubrics(candidates)])
     raise UsageError("svr stages judge needs rubrics", hint="give one of --bank DIR and --candidates FILE")
@@ -244,7 +244,7 @@ def judge(
             await ask_for_entries(session, rubrics)
         except StageEndsError as error:  # questions are left, so the store that exists is of another command
             raise store_exists(store) from error
-        judged = judged_store(session, rubrics, run.header())
+        judged = round_store(session, session.judged(session.indexed(rubrics)), run.header)
         write_store(store, judged)
         return judged, run.used
 
@@ -276,15 +276,15 @@ class TrainingRun:
     judge: OpenJudge
     session: Session
 
-    def header(self, **place: Any) -> Header:
-        """Return what a feature store says of this training, and of its `place` in it."""
+    @property
+    def header(self) -> Header:
+        """What a feature store says of this training."""
         return Header(
             judge=self.judge.label,
             marks=tuple(sorted(map(Integrity, self.judge.judge.marks))),
             prompts_digest=digest_of(dict(self.judge.prompts)) if self.judge.prompts else "",
             pairs_digest=self.session.material.digest,
             config=self.session.config,
-            **place,
         )
 
     @property

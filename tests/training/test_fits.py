@@ -13,9 +13,9 @@ from svr_async.fit.config import DEFAULT, FitConfig, Kind
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds import algorithm
-from svr_async.training.rounds.algorithm import fit_and_prune, prune, support_counts
+from svr_async.training.rounds.algorithm import fit_and_prune, prune
 from svr_async.training.rounds.config import PRESETS, TrainConfig
-from svr_async.training.rounds.session import FitLog, HardNegative, JudgedRound, Ledger, RoundCarryover
+from svr_async.training.rounds.session import FitLog, HardNegative, JudgedRound, Ledger, RoundCarryover, support_counts
 from svr_async.training.rounds.stages import Stages
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")

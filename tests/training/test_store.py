@@ -27,7 +27,6 @@ from svr_async.training.rounds.store import (
     FeatureStore,
     Header,
     facts_in_words,
-    judged_store,
     load_store,
     round_store,
     store_facts,
@@ -109,16 +108,16 @@ def test_a_rounds_store_gives_back_what_the_round_was_fitted_on(
 def test_judged_pools_are_written_once(tmp_path: Path) -> None:
     """The same store again is left, another one refused unless it replaces it; own rubrics are marked."""
     session, judged = judged_round()
-    place, pools = tmp_path / "store", judged_store(session, BANK, HEADER)
+    place, pools = tmp_path / "store", round_store(session, session.judged(session.indexed(BANK)), HEADER)
     write_store(place, pools)
     before, inode = files_of(place), (place / "meta.json").stat().st_ino
-    write_store(place, judged_store(session, BANK, HEADER))
+    write_store(place, round_store(session, session.judged(session.indexed(BANK)), HEADER))
     assert (place / "meta.json").stat().st_ino == inode
     own = load_store(place).arrays.z_own
     assert own is not None
     assert own.tolist() == [True, False, True, True, False]
     with pytest.raises(UsageError, match="exists already"):
-        write_store(place, judged_store(session, BANK[:2], HEADER))
+        write_store(place, round_store(session, session.judged(session.indexed(BANK[:2])), HEADER))
     assert files_of(place) == before
     write_store(place, round_store(session, judged, HEADER), replace_other=True)
     assert files_of(place) != before

@@ -6,8 +6,7 @@ killed run resumes where it was and ends with the same bank.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,7 +27,7 @@ from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import extend, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.publish import in_use, judge_missing, rated
-from svr_async.training.rounds.session import FitLog, FittedRound, JudgedRound, Ledger, RoundCarryover, Session
+from svr_async.training.rounds.session import FitLog, FittedRound, JudgedRound, RoundCarryover, Session
 from svr_async.training.rounds.stages import Stages, digest_of, unanswered_lines
 
 OnEpoch = Callable[[EpochRecord], None]
@@ -119,20 +118,6 @@ def judgements(arrays: FitArrays) -> NDArray[np.float64]:
     return counts.astype(np.float64)
 
 
-def support_counts(carryover: RoundCarryover, ledger: Ledger, index: Mapping[str, int]) -> dict[str, int]:
-    """Count, for each rubric, the support pairs and hard negatives on which it clearly favours the chosen response.
-
-    The pairs are those that the round was fitted with, found at the end of the one before. The paper's "support-pair
-    coverage" has neither a definition nor a threshold: here one such pair is enough.
-    """
-    counts: Counter[int] = Counter()
-    for pair_id in (*carryover.support, *(negative.pair.id for negative in carryover.negatives)):
-        rubric, z = ledger.entries(pair_id, index)
-        counts.update(int(place) for place in rubric[z > 0.5])
-    ids = list(index)
-    return {ids[place]: count for place, count in counts.items()}
-
-
 def fitted_round(session: Session, judged: JudgedRound) -> Pruned:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
     kept, selector, result = fit_and_prune(judged, session.config, session.log, session.stages)
@@ -200,17 +185,7 @@ async def _one_round(
     config, material, indexed = session.config, session.material, session.indexed(bank)
     negatives = [negative.pair for negative in carryover.negatives]
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
-    support = support_counts(carryover, session.ledger, indexed.place)
-    dev = session.arrays(indexed, material.dev)
-    judged = JudgedRound(
-        number=number,
-        bank=tuple(replace(one, support_count=support.get(one.id, 0)) for one in bank),
-        train=session.arrays(indexed, material.train, carryover.negatives),
-        dev=dev,
-        measured=dev,
-        negatives=carryover.negatives,
-        last=number == config.rounds,
-    )
+    judged = session.judged(indexed, carryover, number=number, last=number == config.rounds)
     session.judges.begin_stage()
     kept, selector, result = fit(session, judged)
     await judge_missing(session, number, tuple(bank[place] for place in kept), selector)
@@ -224,7 +199,7 @@ async def _one_round(
         "kept": len(kept),
         "hard_negatives": len(negatives),
         "support": len(carryover.support),
-        "judged_entries": judged.train.n_entries + dev.n_entries,
+        "judged_entries": judged.train.n_entries + judged.dev.n_entries,
         "train_margin": round(float(margins.mean()), 6) if len(margins) else 0.0,
         "dev_accuracy": fitted.dev_accuracy,
         "top_k": fitted.settings.top_k,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -273,6 +273,23 @@ class RoundCarryover:
     criteria: Mapping[str, str] = field(default_factory=dict)
 
 
+NOTHING_BEFORE = RoundCarryover(candidates=())
+
+
+def support_counts(carryover: RoundCarryover, ledger: Ledger, index: Mapping[str, int]) -> dict[str, int]:
+    """Count, for each rubric, the support pairs and hard negatives on which it clearly favours the chosen response.
+
+    The pairs are those that the round was fitted with, found at the end of the one before. The paper's "support-pair
+    coverage" has neither a definition nor a threshold: here one such pair is enough.
+    """
+    counts: Counter[int] = Counter()
+    for pair_id in (*carryover.support, *(negative.pair.id for negative in carryover.negatives)):
+        rubric, z = ledger.entries(pair_id, index)
+        counts.update(int(place) for place in rubric[z > 0.5])
+    ids = list(index)
+    return {ids[place]: count for place, count in counts.items()}
+
+
 def hits_of(margins: Any) -> Any:
     """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
     return (1 + np.sign(margins)) / 2
@@ -356,6 +373,21 @@ class Session:
     def indexed(self, bank: Sequence[BankRubric]) -> IndexedBank:
         """Return a bank with what judging and fitting look up."""
         return self.material.indexed(bank, self.config.redundancy_cutoff)
+
+    def judged(
+        self, bank: IndexedBank, before: RoundCarryover = NOTHING_BEFORE, *, number: int = 0, last: bool = True
+    ) -> JudgedRound:
+        """Return all that was judged so far of the pairs and of the hard negatives of earlier rounds on a bank."""
+        support, dev = support_counts(before, self.ledger, bank.place), self.arrays(bank, self.material.dev)
+        return JudgedRound(
+            number=number,
+            bank=tuple(replace(one, support_count=support.get(one.id, 0)) for one in bank.rubrics),
+            train=self.arrays(bank, self.material.train, before.negatives),
+            dev=dev,
+            measured=dev,
+            negatives=before.negatives,
+            last=last,
+        )
 
     def arrays(
         self, bank: IndexedBank, pairs: Sequence[PreferencePair], negatives: Sequence[HardNegative] = ()

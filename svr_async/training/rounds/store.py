@@ -250,18 +250,6 @@ def _refused(path: Path, problem: str) -> ArtefactError:
 # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def judged_store(session: Session, bank: Sequence[BankRubric], header: Header) -> FeatureStore:
-    """Return the session's pairs and all that was judged of them on a bank."""
-    material = session.material
-    return FeatureStore(
-        header=header,
-        vocabulary=material.vocabulary,
-        rubrics=tuple(bank),
-        pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
-        arrays=session.arrays(session.indexed(bank), material.pairs),
-    )
-
-
 def round_store(session: Session, judged: JudgedRound, header: Header) -> FeatureStore:
     """Return the store of a round: its merged bank, all pairs, the hard negatives of rounds before, every entry."""
     material, train, dev = session.material, judged.train, judged.measured
@@ -269,12 +257,12 @@ def round_store(session: Session, judged: JudgedRound, header: Header) -> Featur
     sources = [*source_names(material.train, judged.negatives), *source_names(material.dev, ())]
     seen = np.isin(_keys(dev), _keys(judged.dev), assume_unique=True)
     return FeatureStore(
-        header=header,
+        header=msgspec.structs.replace(header, round=judged.number, last=judged.last),
         vocabulary=material.vocabulary,
         rubrics=judged.bank,
         pairs=pair_table([*material.train, *negatives], material.dev, sources),
         arrays=_joined(train, dev),
-        measured=np.concatenate([np.zeros(train.n_entries, bool), ~seen]),
+        measured=None if seen.all() else np.concatenate([np.zeros(train.n_entries, bool), ~seen]),
     )
 
 
