@@ -24,7 +24,7 @@ from svr_async.scoring.provenance import write_provenance
 from svr_async.training.rounds.algorithm import fit_and_prune
 from svr_async.training.rounds.config import Preset, TrainConfig, config_of
 from svr_async.training.rounds.publish import better_than_bank, in_use, store_bank, unjudged_share
-from svr_async.training.rounds.session import FitLog, FittedRound, Say
+from svr_async.training.rounds.session import FittedRound, Say
 from svr_async.training.rounds.store import FeatureStore, Header, load_store, stored_round
 from svr_async.training.settings import TrainingListener, keep_bank
 
@@ -52,11 +52,10 @@ class FitSettings:
 
 
 class StoreFit(NamedTuple):
-    """One fit of a store: the values of a sweep, all settings, what was recorded, and the result."""
+    """One fit of a store: the values of a sweep, all settings, and the result."""
 
     values: Combination
     config: TrainConfig
-    log: FitLog
     fitted: FittedRound
 
     @property
@@ -87,8 +86,7 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     stored = replace(stored_round(store, cutoff=plans[0][1].redundancy_cutoff), number=0)  # of no round of a training
     fits = []
     for values, config in plans:
-        log = FitLog(watch=listener)
-        fits.append(StoreFit(values, config, log, in_use(stored, config, *fit_and_prune(stored, config, log))))
+        fits.append(StoreFit(values, config, in_use(stored, config, fit_and_prune(stored, config, listener))))
         if settings.sweep:
             listener.say(f"{len(fits)} of {len(plans)}: {name_of(values)}")
     best = max(fits, key=lambda one: (one.accuracy or 0.0, -one.result.dev_loss))
@@ -99,7 +97,6 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     bank = store_bank(
         store,
         best.fitted,
-        best.log,
         best.config,
         history=BankHistory(warnings=tuple(record["warnings"]), learning_curve=learned),
         dev_metrics={} if best.accuracy is None else {"accuracy": best.accuracy, "pairs": best.fitted.dev.n_pairs},
@@ -135,7 +132,7 @@ def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[
     if missing > FEW_MISSING and not complete:
         share = f"{100 * missing:.0f} % of the judgements that the dev pairs need in use are not in the store"
         warnings.append(f"{share}, unasked or abstained from: they count 0, so the dev accuracy is rough")
-    if better := better_than_bank(fitted.dev_hits, best.log.hits.get(0, {}), str(settings.store)):
+    if better := better_than_bank(fitted.dev_hits, fitted.baselines, str(settings.store)):
         warnings.append(better)
     return {
         "dev_accuracy": best.accuracy,
@@ -146,7 +143,7 @@ def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[
         "filler_weight": fitted.settings.filler_weight,
         "dev_unjudged": round(missing, 6),
         "best_epoch": best.result.best_epoch,
-        **best.log.accuracies(0),
+        **fitted.accuracies,
         "device": best.result.device,
         "warnings": [*warnings, *best.result.warnings],
         "history": [record.as_json() for record in best.result.history],

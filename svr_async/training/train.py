@@ -37,7 +37,7 @@ from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
 from svr_async.training.rounds.publish import better_than_bank, chosen_round, direct_hits, store_bank
-from svr_async.training.rounds.session import FitLog, FittedRound, JudgedRound, Session, prepare
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import (
     RUBRICS_PER_CALL,
     Outcomes,
@@ -147,9 +147,9 @@ async def _published(
     """Return the bank of the round to publish, from its feature store, and what record.json holds."""
     settings, session, config = run.settings, run.session, run.session.config
     n_dev, source = len(session.material.dev), run.dataset.origin or settings.pairs.name
-    best, log = chosen_round(rounds, n_dev, config.publish), session.log
+    best = chosen_round(rounds, n_dev, config.publish)
     place, last = _store_of(settings, best), _store_of(settings, rounds[-1])
-    better = better_than_bank(best.dev_hits, log.hits.get(best.number, {}) | await direct_hits(session), str(place))
+    better = better_than_bank(best.dev_hits, {**best.baselines, **await direct_hits(session)}, str(place))
     learned = None
     if settings.learning_curve:
         train = stored_round(load_store(last), cutoff=config.redundancy_cutoff).train
@@ -179,14 +179,14 @@ async def _published(
     bank = store_bank(
         load_store(place),
         best,
-        log,
         config,
         source=source,
         contaminated=None if contaminated is None else len({hit.pair_id for hit in contaminated}),
         dev_metrics=dev,
         licence=settings.licence,
         history=BankHistory(
-            rounds=tuple(log.facts(one.record) for one in rounds),
+            curves=tuple(curve for one in rounds for curve in one.curves),
+            rounds=tuple(one.facts for one in rounds),
             warnings=(*warnings, *([better] if better else [])),
             learning_curve=learned,
         ),
@@ -355,7 +355,7 @@ def open_session(settings: TrainSettings, dataset: Dataset, judge: OpenJudge, li
         material=prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words),
         say=listener.say,
         asker=asker_of(judge),
-        log=FitLog(watch=listener),
+        watch=listener,
     )
 
 

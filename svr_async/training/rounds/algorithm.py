@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import FitConfig
 from svr_async.fit.forward import Selector, alpha_numpy
-from svr_async.fit.history import EpochRecord, FitCurve, FitResult, watched
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
 from svr_async.scoring.bank import BankRubric
 from svr_async.scoring.bank_card import known_accuracy
@@ -26,60 +25,49 @@ from svr_async.training.bank.merge import drop_redundant, merge, near_duplicates
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import extend, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import in_use, judge_missing, rated
-from svr_async.training.rounds.session import FitLog, FittedRound, JudgedRound, RoundCarryover, Session
+from svr_async.training.rounds.publish import baseline_hits, in_use, judge_missing, rated
+from svr_async.training.rounds.session import FittedRound, JudgedRound, PrunedFit, RoundCarryover, Session
 from svr_async.training.rounds.stages import Stages, digest_of, unanswered_lines
 
 OnEpoch = Callable[[EpochRecord], None]
-# The places of the kept rubrics, the calibrated selector, and the fit before it: None if nothing was fitted.
-Pruned = tuple[NDArray[np.int64], Selector, FitResult | None]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
 
 
 # ── fits, the same for svr train and svr-fit ──────────────────────────────────────────────────────────────────────────
 
 
-def fit_and_prune(judged: JudgedRound, config: TrainConfig, log: FitLog, stages: Stages | None = None) -> Pruned:
+def fit_and_prune(
+    judged: JudgedRound, config: TrainConfig, watch: FitWatch | None = None, stages: Stages | None = None
+) -> PrunedFit:
     """Fit, prune, calibrate what is kept, and measure the baselines on it; fits that are in `stages` are read back."""
-    kept = partial(_kept_fit, config.fit, judged.number, log, stages)
+    curves: list[FitCurve] = []
+
+    def kept(phase: str, run: Callable[..., FitResult], train: FitArrays, dev: FitArrays, *start: Any) -> FitResult:
+        """Fit, unless the same fit is in a stage, and note its curve."""
+
+        def result_of(on_epoch: OnEpoch) -> FitResult:
+            if stages is None:
+                return run(train, dev, config.fit, on_epoch=on_epoch)
+            digest = digest_of(phase, train.digest(), dev.digest(), config.fit.as_json(), *start)
+            result = stages.load(stage := f"{phase}-{judged.number}", digest, FitResult)
+            if result is None:
+                result = run(train, dev, config.fit, on_epoch=on_epoch)
+                stages.save(stage, digest, result)
+            return result
+
+        used = dev if config.fit.use_own else dev.without_own()
+        n_judged = int(np.count_nonzero(np.diff(used.z_indptr)))
+        curve = FitCurve(seed=config.fit.seed, round=judged.number, phase=phase, dev_pairs=n_judged)
+        result, done = watched(result_of, curve, watch)
+        curves.append(done)
+        return result
+
     fitted = kept("fit", fit, judged.train, judged.dev)
     places = np.array(prune(config, judged, fitted.selector), dtype=np.int64)
     train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
     start = fitted.selector.restrict(places)
     calibrated = kept("calibrate", partial(calibrate, start), train, dev, start.kind, *start.tensors().values())
-    log.measure(judged.number, train, dev)
-    return places, calibrated.selector, fitted
-
-
-def _kept_fit(
-    config: FitConfig,
-    number: int,
-    log: FitLog,
-    stages: Stages | None,
-    phase: str,
-    run: Callable[..., FitResult],
-    train: FitArrays,
-    dev: FitArrays,
-    *start: Any,
-) -> FitResult:
-    """Fit and keep the result as a stage, if there are any; the same fit is read back."""
-
-    def kept(on_epoch: OnEpoch) -> FitResult:
-        if stages is None:
-            return run(train, dev, config, on_epoch=on_epoch)
-        stage, digest = f"{phase}-{number}", digest_of(phase, train.digest(), dev.digest(), config.as_json(), *start)
-        result = stages.load(stage, digest, FitResult)
-        if result is None:
-            result = run(train, dev, config, on_epoch=on_epoch)
-            stages.save(stage, digest, result)
-        return result
-
-    used = dev if config.use_own else dev.without_own()
-    judged = int(np.count_nonzero(np.diff(used.z_indptr)))
-    curve = FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged)
-    result, done = watched(kept, curve, log.watch)
-    log.curves.append(done)
-    return result
+    return PrunedFit(places, calibrated.selector, fitted, tuple(curves), baseline_hits(train, dev))
 
 
 def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[int]:
@@ -118,20 +106,20 @@ def judgements(arrays: FitArrays) -> NDArray[np.float64]:
     return counts.astype(np.float64)
 
 
-def fitted_round(session: Session, judged: JudgedRound) -> Pruned:
+def fitted_round(session: Session, judged: JudgedRound) -> PrunedFit:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
-    kept, selector, result = fit_and_prune(judged, session.config, session.log, session.stages)
-    if result is not None:
+    pruned = fit_and_prune(judged, session.config, session.watch, session.stages)
+    if (result := pruned.result) is not None:
         how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
-        accuracy = known_accuracy(result.dev_accuracy, session.log.curves[-2].dev_pairs)
+        accuracy = known_accuracy(result.dev_accuracy, pruned.curves[0].dev_pairs)
         session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
-    return kept, selector, result
+    return pruned
 
 
 # ── rounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-RoundFit = Callable[[Session, JudgedRound], Pruned]
+RoundFit = Callable[[Session, JudgedRound], PrunedFit]
 
 
 async def run_rounds(session: Session, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
@@ -187,16 +175,16 @@ async def _one_round(
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
     judged = session.judged(indexed, carryover, number=number, last=number == config.rounds)
     session.judges.begin_stage()
-    kept, selector, result = fit(session, judged)
-    await judge_missing(session, number, tuple(bank[place] for place in kept), selector)
+    pruned = fit(session, judged)
+    await judge_missing(session, number, tuple(bank[place] for place in pruned.kept), pruned.selector)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))
-    fitted = in_use(judged, config, kept, selector, result)
+    fitted = in_use(judged, config, pruned)
     session.keep_round(session, judged)
-    margins = session.margins(selector, judged.train.restrict_rubrics(kept))
+    margins = session.margins(pruned.selector, judged.train.restrict_rubrics(pruned.kept))
     record = {
         "round": number,
         "bank": len(bank),
-        "kept": len(kept),
+        "kept": len(fitted.bank),
         "hard_negatives": len(negatives),
         "support": len(carryover.support),
         "judged_entries": judged.train.n_entries + judged.dev.n_entries,
@@ -206,5 +194,5 @@ async def _one_round(
         "filler_weight": fitted.settings.filler_weight,
         **({} if fitted.choice is None else {"structure": fitted.choice.as_json()}),
     }
-    pruned = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), kept))
-    return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + pruned)
+    gone = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), pruned.kept))
+    return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + gone)

@@ -19,8 +19,8 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author
 from svr_async.judges.questions import CriteriaQuestion
-from svr_async.training.rounds.algorithm import Pruned, run_rounds
-from svr_async.training.rounds.session import JudgedRound, Session
+from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.session import JudgedRound, PrunedFit, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
 
@@ -104,7 +104,7 @@ def _placeholder(number: int) -> Rubric:
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def fit(self, session: Session, judged: JudgedRound) -> Pruned:
+    def fit(self, session: Session, judged: JudgedRound) -> PrunedFit:
         """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
         near, again = ASSUMED.support, ASSUMED.repeated
         ids = [pair.id for pair in session.material.train]
@@ -121,7 +121,7 @@ class AssumedFits:
             output_bias=np.zeros(count, np.float32),
             weight=np.ones(count, np.float32),
         )
-        return np.arange(count), selector, None
+        return PrunedFit(np.arange(count), selector)
 
     def margins(self, _selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
         """Return 0 for pairs near the boundary, 1 for others."""

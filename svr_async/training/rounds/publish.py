@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.core.pair import hashed_order, present
-from svr_async.fit.forward import Selector, alpha_numpy
-from svr_async.fit.history import FitResult
+from svr_async.fit.arrays import FitArrays
+from svr_async.fit.forward import Selector, alpha_numpy, fit_linear, linear_margins
 from svr_async.scoring.bank import BankHistory, BankRubric, InferenceSettings, RubricBank, TrainedOn
 from svr_async.scoring.bank_card import enough
 from svr_async.scoring.selection import Active, select
@@ -21,12 +21,11 @@ from svr_async.training.rounds.pools import Task, judge_tasks, sign_of
 from svr_async.training.rounds.session import (
     ONE_WEIGHT,
     VOTE,
-    FitLog,
     FittedRound,
     Hits,
     JudgedRound,
+    PrunedFit,
     Session,
-    hits_of,
 )
 from svr_async.training.rounds.stages import from_cache
 from svr_async.training.rounds.store import FeatureStore
@@ -64,21 +63,22 @@ async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric
     await judge_tasks(session, f"dev-{number}", tasks)
 
 
-def in_use(
-    judged: JudgedRound, config: TrainConfig, kept: NDArray[np.int64], selector: Selector, result: FitResult | None
-) -> FittedRound:
+def in_use(judged: JudgedRound, config: TrainConfig, pruned: PrunedFit) -> FittedRound:
     """Return a fitted round with the settings for use, and the hits on dev pairs that were judged as at inference.
 
     A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. A missing entry
     counts 0.
     """
-    dev, choice = judged.measured.restrict_rubrics(kept), None if result is None else result.choice
+    dev = judged.measured.restrict_rubrics(pruned.kept)
+    choice = None if pruned.result is None else pruned.result.choice
     top_k = config.top_k if choice is None else choice.structure.top_k
     fitted = FittedRound(
         number=judged.number,
-        bank=tuple(judged.bank[place] for place in kept),
-        selector=selector,
-        result=result,
+        bank=tuple(judged.bank[place] for place in pruned.kept),
+        selector=pruned.selector,
+        result=pruned.result,
+        curves=pruned.curves,
+        baselines=pruned.baselines,
         settings=_settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven),
         dev=dev,
         dev_hits=np.zeros(dev.n_pairs),
@@ -86,6 +86,11 @@ def in_use(
     for pair, active, entries in _used(fitted):
         fitted.dev_hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
     return fitted
+
+
+def hits_of(margins: Any) -> Any:
+    """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
+    return (1 + np.sign(margins)) / 2
 
 
 def unjudged_share(fitted: FittedRound) -> float:
@@ -144,6 +149,15 @@ async def direct_hits(session: Session) -> dict[str, Hits]:
     return {DIRECTLY: np.array(hits)} if len(hits) == len(dev) else {}
 
 
+def baseline_hits(train: FitArrays, dev: FitArrays) -> dict[str, Hits]:
+    """Fit the baselines, a pair's own entries left out, and return their hits by name; {} without dev entries."""
+    train, dev = train.without_own(), dev.without_own()
+    if not (train.n_entries and dev.n_entries):
+        return {}
+    weights = {VOTE: np.ones(dev.n_rubrics), ONE_WEIGHT: fit_linear(train)}
+    return {name: hits_of(linear_margins(weight, dev)) for name, weight in weights.items()}
+
+
 def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
     """Return a sentence if another way decides the dev pairs better by more than the standard error; else "".
 
@@ -171,7 +185,6 @@ def rated(count: int) -> NDArray[np.int64]:
 def store_bank(
     store: FeatureStore,
     fitted: FittedRound,
-    log: FitLog,
     config: TrainConfig,
     *,
     history: BankHistory,
@@ -181,10 +194,9 @@ def store_bank(
 ) -> RubricBank:
     """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`.
 
-    The `history` gets the curves of the log, and what that says about the round.
+    The `history` may have the curves of all rounds; else it gets those of this fit.
     """
-    selector, header, number = fitted.selector, store.header, fitted.number
-    last, pairs = log.last(number), np.flatnonzero(~store.is_dev)
+    selector, header, pairs = fitted.selector, store.header, np.flatnonzero(~store.is_dev)
     ids, domains = (store.pairs[name].take(pairs).to_pylist() for name in ("pair_id", "domain"))
     first = np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])
     first = first[rated(len(first))]
@@ -213,11 +225,11 @@ def store_bank(
                 ablate=config.ablate,
                 contaminated=contaminated,
             ),
-            curves=tuple(log.curves),
-            chosen_round=number,
+            curves=history.curves or fitted.curves,
+            chosen_round=fitted.number,
             choice=fitted.choice,
-            chosen_seed=last.seed if last else 0,
-            **log.accuracies(number),
+            chosen_seed=fitted.curves[-1].seed,
+            **fitted.accuracies,
         ),
         **fields,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from svr_async.core.pair import PreferencePair, prompt_text
 from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice
-from svr_async.fit.forward import Selector, fit_linear, linear_margins
+from svr_async.fit.forward import Selector
 from svr_async.fit.history import FitCurve, FitResult, FitWatch
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
@@ -232,20 +232,36 @@ class JudgedRound:
     last: bool
 
 
+class PrunedFit(NamedTuple):
+    """A fit after pruning and calibration: the places of the kept rubrics, and their selector.
+
+    `result` is that of the fit before; None if nothing was fitted. `curves` are those of the fit and the calibration.
+    `baselines` are the hits of simpler ways on the dev pairs, by name; none without judged dev pairs.
+    """
+
+    kept: NDArray[np.int64]
+    selector: Selector
+    result: FitResult | None = None
+    curves: tuple[FitCurve, ...] = ()
+    baselines: Mapping[str, Hits] = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedRound:
     """One round's outcome: the kept rubrics with selector and settings, how they do on dev pairs, and what to record.
 
-    `result` is that of the fit before pruning; None if nothing was fitted.
+    `result`, `curves` and `baselines` are those of its `PrunedFit`.
     """
 
     number: int
     bank: tuple[BankRubric, ...]
     selector: Selector
     result: FitResult | None = None
+    curves: tuple[FitCurve, ...] = ()
+    baselines: Mapping[str, Hits] = field(default_factory=dict)
     settings: InferenceSettings
     dev: FitArrays
-    dev_hits: NDArray[np.float64]
+    dev_hits: Hits
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -257,6 +273,22 @@ class FittedRound:
     def dev_accuracy(self) -> float:
         """The share of the dev pairs that are decided as people did."""
         return round(float(self.dev_hits.sum()) / max(1, len(self.dev_hits)), 6)
+
+    @property
+    def accuracies(self) -> dict[str, Any]:
+        """The accuracies of the vote and of one weight per rubric, under the names of a bank's history."""
+        hits = self.baselines
+        vote, linear = (round(float(hits[name].mean()), 6) if hits else None for name in (VOTE, ONE_WEIGHT))
+        return {"vote_accuracy": vote, "linear_accuracy": linear}
+
+    @property
+    def facts(self) -> RoundFacts:
+        """What a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
+        facts = {name: self.record[name] for name in RECORDED}
+        if self.curves and (best := self.curves[-1].best) is not None:
+            facts |= {"active": best.active, "dev_margin": round(best.dev_margin, 6)}
+            facts["fit_accuracy"] = round(best.dev_accuracy, 6)
+        return RoundFacts(**facts, **self.accuracies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,49 +322,6 @@ def support_counts(carryover: RoundCarryover, ledger: Ledger, index: Mapping[str
     return {ids[place]: count for place, count in counts.items()}
 
 
-def hits_of(margins: Any) -> Any:
-    """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
-    return (1 + np.sign(margins)) / 2
-
-
-@dataclass(slots=True, kw_only=True)
-class FitLog:
-    """The curves of all fits so far, and by round the hits of the vote and of one weight per rubric on the dev pairs.
-
-    `watch` is called while a fit runs. Rounds without judged dev pairs have no `hits`.
-    """
-
-    watch: FitWatch | None = None
-    curves: list[FitCurve] = field(default_factory=list)
-    hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
-
-    def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
-        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
-        train, dev = train.without_own(), dev.without_own()
-        if train.n_entries and dev.n_entries:
-            weights = {VOTE: np.ones(dev.n_rubrics), ONE_WEIGHT: fit_linear(train)}
-            self.hits[number] = {name: hits_of(linear_margins(weight, dev)) for name, weight in weights.items()}
-
-    def accuracies(self, number: int) -> dict[str, Any]:
-        """Return the accuracies of the vote and of one weight per rubric, under the names of a bank's history."""
-        hits = self.hits.get(number, {})
-        vote, linear = (round(float(hits[name].mean()), 6) if hits else None for name in (VOTE, ONE_WEIGHT))
-        return {"vote_accuracy": vote, "linear_accuracy": linear}
-
-    def last(self, number: int) -> FitCurve | None:
-        """Return the last curve of a round: that of the calibration, if there was one."""
-        return next((curve for curve in reversed(self.curves) if curve.round == number), None)
-
-    def facts(self, record: Mapping[str, Any]) -> RoundFacts:
-        """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
-        curve = self.last(record["round"])
-        facts = {name: record[name] for name in RECORDED}
-        if curve is not None and curve.best is not None:
-            facts["active"] = curve.best.active
-            facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
-        return RoundFacts(**facts, **self.accuracies(record["round"]))
-
-
 @dataclass(slots=True, kw_only=True)
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
@@ -341,7 +330,7 @@ class Session:
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
     `keep_round` is called with each round after it is measured; `svr train` writes it as a feature store. `margins`
-    gives F of every pair as the fit sees it, shape (n_pairs,).
+    gives F of every pair as the fit sees it, shape (n_pairs,). `watch` is called while a fit runs.
     """
 
     judges: TrainingJudges
@@ -352,7 +341,7 @@ class Session:
     say: Say = lambda _: None
     asker: str = ""
     margins: Callable[[Selector, FitArrays], Floats] = pair_margins
-    log: FitLog = field(default_factory=FitLog)
+    watch: FitWatch | None = None
     ledger: Ledger = field(default_factory=Ledger)
     boundary: Ledger = field(default_factory=Ledger)
 
