@@ -48,14 +48,20 @@ def import_store(
     the store is fitted. Pairs without a preference or with equal responses are left out with their entries. DataError
     or UsageError, in one line, for anything wrong; nothing is written then.
     """
-    candidates, names = _named_rubrics(rubrics)
-    material = _material(pairs, digest, config)
+    found, names = _named_rubrics(rubrics)
+    useful = [pair for pair in pairs if usable(pair)]
+    refuse_long_names(useful)
+    train, dev = split_by_prompt(useful, config.dev_share, salt=str(config.split_seed))
+    if not train:
+        hint = "give more pairs with a preference, or hold out less"
+        raise UsageError(f"0 of {len(pairs)} pairs are left to train on", hint=hint)
+    material = prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words)
     store = FeatureStore(
         header=Header(judge=judge, config=config, pairs_digest=digest),
         vocabulary=material.vocabulary,
-        rubrics=candidates,
-        pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
-        arrays=_arrays(z, pairs, material, candidates, names),
+        rubrics=found,
+        pairs=pair_table(train, dev, source_names(material.pairs, ())),
+        arrays=_arrays(z, pairs, material, found, names),
     )
     write_store(out, store)
 
@@ -70,17 +76,6 @@ def _named_rubrics(path: Path) -> tuple[list[BankRubric], dict[str, int]]:
             if names.setdefault(name, place) != place:
                 raise DataError(f"{path}: the rubric {name[:60]!r} occurs twice", hint="give each rubric once")
     return found, names
-
-
-def _material(pairs: Sequence[PreferencePair], digest: str, config: TrainConfig) -> Material:
-    """Return the pairs, split by prompt as training splits them, with the features of their prompts."""
-    useful = [pair for pair in pairs if usable(pair)]
-    refuse_long_names(useful)
-    train, dev = split_by_prompt(useful, config.dev_share, salt=str(config.split_seed))
-    if not train:
-        hint = "give more pairs with a preference, or hold out less"
-        raise UsageError(f"0 of {len(pairs)} pairs are left to train on", hint=hint)
-    return prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words)
 
 
 def _arrays(

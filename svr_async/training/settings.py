@@ -16,7 +16,7 @@ from svr_async.core.pair import PreferencePair
 from svr_async.core.validation import coerce_fields
 from svr_async.engine.concurrency import ShutdownController
 from svr_async.errors import DataError, SvrError, UsageError
-from svr_async.fit.history import EpochRecord, FitCurve
+from svr_async.fit.history import FitWatch
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.templates import PAPER
@@ -117,7 +117,7 @@ def require_writer(spec: JudgeSpec, flag: str) -> JudgeSpec:
 # ── who listens ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class TrainingListener:
+class TrainingListener(FitWatch):
     """Follows a training or the fit of a store; each event does nothing unless a subclass handles it."""
 
     def opened(self, judge: OpenJudge) -> None:
@@ -135,15 +135,6 @@ class TrainingListener:
     def listening(self, _shutdown: ShutdownController) -> AbstractContextManager[None]:
         """Return the context of running questions, which may pass signals to the shutdown."""
         return nullcontext()
-
-    def begin(self, curve: FitCurve) -> None:
-        """Handle that a fit begins."""
-
-    def epoch(self, record: EpochRecord) -> None:
-        """Handle an epoch of a fit."""
-
-    def end(self, curve: FitCurve) -> None:
-        """Handle that a fit ended."""
 
 
 # ── the pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────

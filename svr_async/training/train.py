@@ -119,11 +119,9 @@ async def atrain(
         for warning in warnings:
             listener.say(f"warning: {warning}")
 
-        header = run.header
-
         def keep_round(_: Session, judged: JudgedRound) -> None:
             """Write a round as a feature store, in place of one of an earlier run."""
-            write_store(_store_of(settings, judged), round_store(session, judged, header), replace_other=True)
+            write_store(_store_of(settings, judged), round_store(session, judged, run.header()), replace_other=True)
 
         session.keep_round = keep_round
         rounds = await run_rounds(session)
@@ -244,7 +242,7 @@ def judge(
             await ask_for_entries(session, rubrics)
         except StageEndsError as error:  # questions are left, so the store that exists is of another command
             raise store_exists(store) from error
-        judged = round_store(session, session.judged(session.indexed(rubrics)), run.header)
+        judged = round_store(session, session.judged(session.indexed(rubrics)), run.header())
         write_store(store, judged)
         return judged, run.used
 
@@ -276,9 +274,8 @@ class TrainingRun:
     judge: OpenJudge
     session: Session
 
-    @property
     def header(self) -> Header:
-        """What a feature store says of this training."""
+        """Return what a feature store says of this training; its marks are those of the systems that have answered."""
         return Header(
             judge=self.judge.label,
             marks=tuple(sorted(map(Integrity, self.judge.judge.marks))),

@@ -18,11 +18,11 @@ import msgspec
 import numpy as np
 import orjson
 
-from svr_async.core.files import reason, write_atomic
+from svr_async.core.files import write_atomic
 from svr_async.core.integrity import require_coverage
 from svr_async.core.verdict import Outcome
 from svr_async.engine.concurrency import ShutdownController
-from svr_async.errors import ArtefactError, UsageError
+from svr_async.errors import UsageError
 from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
 from svr_async.judges.protocol import Answer, Author, Judge
 from svr_async.version import __version__
@@ -34,7 +34,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
 RUBRICS_PER_CALL = 9
-REMOVE = "remove that file; the stage is computed again, without a call if the cache has the replies"
 
 
 # ── on disk ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -48,10 +47,6 @@ class StageFile(msgspec.Struct, frozen=True):
     marks: list[str]
     outcomes: dict[str, int]
     value: msgspec.Raw
-
-    def read(self, kind: type[T]) -> T:
-        """Return what the stage gave; msgspec.ValidationError if it has another type."""
-        return msgspec.msgpack.decode(self.value, type=kind, dec_hook=_read_array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +66,18 @@ class Stages:
     def load(self, name: str, digest: str, kind: type[T]) -> T | None:
         """Return what a stage gave, or None if it was not computed from these inputs.
 
-        A stage of another version of this package is computed again too. ArtefactError for a damaged file.
+        A stage of another version of this package, and a damaged one, is computed again too: the cache has the replies.
         """
         path = self.folder / f"{name}.stage"
-        if not path.exists():
+        data = path.read_bytes() if path.exists() else b""
+        if data[:64] != _checksum(data[64:]):
             return None
-        try:
-            stage = read_stage(path)
-            if (stage.version, stage.digest) != (__version__, digest) or (self.retry and unanswered(stage.outcomes)):
-                return None
-            value = stage.read(kind)
-        except (ValueError, msgspec.MsgspecError, OSError) as error:
-            why = reason(error) if isinstance(error, OSError) else str(error)[:120]
-            raise ArtefactError(f"the stage {path} cannot be read: {why}", hint=REMOVE) from error
+        stage = msgspec.msgpack.decode(data[64:], type=StageFile)
+        if (stage.version, stage.digest) != (__version__, digest) or (self.retry and unanswered(stage.outcomes)):
+            return None
         self.marks.update(stage.marks)
         self._note(name, stage.outcomes)
-        return value
+        return msgspec.msgpack.decode(stage.value, type=kind, dec_hook=_read_array)
 
     def save(self, name: str, digest: str, value: object, outcomes: Mapping[str, int] | None = None) -> None:
         """Store a stage: plain values, records and arrays in any nesting."""
@@ -99,14 +90,6 @@ class Stages:
     def _note(self, name: str, outcomes: Mapping[str, int]) -> None:
         if outcomes:
             self.outcomes[name] = outcomes
-
-
-def read_stage(path: Path) -> StageFile:
-    """Read a stage; ValueError or msgspec.DecodeError if it is damaged."""
-    data = path.read_bytes()
-    if data[:64] != _checksum(data[64:]):
-        raise ValueError("it does not match its checksum")
-    return msgspec.msgpack.decode(data[64:], type=StageFile)
 
 
 def _checksum(data: bytes) -> bytes:
