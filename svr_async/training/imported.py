@@ -90,14 +90,15 @@ def _arrays(
     rows = np.array([place[pair.id] for pair in material.pairs])
     z, weight = _read(path, place, names, len(rubrics))
     z = _rows_of(z, rows)
-    prompt = np.array([material.row(pair) for pair in material.pairs], np.int32)
+    prompt, bank = np.array([material.row(pair) for pair in material.pairs], np.int32), material.indexed(rubrics)
+    own = (np.isin(z.indices[z.indptr[n] : z.indptr[n + 1]], bank.own(row)) for n, row in enumerate(prompt.tolist()))
     return FitArrays(
         n_rubrics=len(rubrics),
         pair_prompt=prompt,
         z_indptr=z.indptr.astype(np.int64),
         z_rubric=z.indices.astype(np.int32, copy=False),
         z_delta=z.data,
-        z_own=_own(z, material, rubrics, prompt),
+        z_own=np.concatenate([np.zeros(0, bool), *own]),
         z_weight=None if weight is None else _rows_of(weight, rows).data,
         **material.features,
     )
@@ -108,18 +109,6 @@ def _rows_of(matrix: csr_array, rows: NDArray[np.int64]) -> csr_array:
     found = matrix[rows]
     found.sort_indices()
     return found
-
-
-def _own(
-    z: csr_array, material: Material, rubrics: Sequence[BankRubric], prompts: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    """Return which entries judge a rubric on the prompt that alone gave it (see `IndexedBank.own`)."""
-    bank, own = material.indexed(rubrics), np.zeros(z.nnz, bool)
-    for row, prompt in enumerate(prompts.tolist()):
-        if len(mined := bank.own(prompt)):
-            span = slice(z.indptr[row], z.indptr[row + 1])
-            own[span] = np.isin(z.indices[span], mined)
-    return own
 
 
 def _read(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.templates import PAPER
 from svr_async.training.bank.merge import refuse_long_names
-from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
+from svr_async.training.bank.overlap import contamination, find_contaminated
 from svr_async.training.rounds.config import Ablation, Pool, Preset, Publish, SameCriterion, TrainConfig, config_of
 
 
@@ -140,7 +140,7 @@ class TrainingListener(FitWatch):
 # ── the pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-Contaminated = Sequence[Contamination] | None  # pairs left out; None if they were not compared with benchmarks
+Contaminated = Sequence[Mapping[str, str]] | None  # pairs left out; None if not compared with benchmarks
 
 
 def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> tuple[Dataset, Contaminated]:
@@ -164,7 +164,7 @@ def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> tuple[
     if not against:
         return replace(dataset, pairs=pairs), None
     found = find_contaminated(pairs, named_benchmarks(against, "--decontaminate"))
-    left_out = {hit.pair_id for hit in found}
+    left_out = {hit["pair"] for hit in found}
     kept = [pair for pair in pairs if pair.id not in left_out]
     if not kept:
         raise UsageError(f"all {len(pairs)} pairs overlap with {', '.join(against)}", hint="train on other pairs")

@@ -167,9 +167,7 @@ async def _published(
         "dev": dev,
         "headline": accuracy_in_words(best.dev_accuracy, n_dev),
         "outcomes": dict(session.stages.outcomes),
-        "contaminated": [
-            {"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in contaminated or ()
-        ],
+        "contaminated": [dict(hit) for hit in contaminated or ()],
         "warnings": list(warnings),
         "better": better,
         **({} if learned is None else {"learning_curve": learned.as_json()}),
@@ -179,7 +177,7 @@ async def _published(
         best,
         config,
         source=source,
-        contaminated=None if contaminated is None else len({hit.pair_id for hit in contaminated}),
+        contaminated=None if contaminated is None else len({hit["pair"] for hit in contaminated}),
         dev_metrics=dev,
         licence=settings.licence,
         history=BankHistory(

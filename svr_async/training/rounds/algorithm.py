@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
@@ -75,10 +74,9 @@ def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[
 
     The paper (`sec:prune`) leaves relevance open: here it is activation times weight, and activation is the mean alpha
     over the training prompts, or a sample of them. A bank is never left empty: the most relevant rubric stays. Before
-    the last round a rubric that several prompts gave is kept until it has been judged often enough to differ
-    from chance: a pruned rubric does not come back. That patience, and that weight counts only if a rubric is ever
-    active, are ours, since the default's selector begins with equal weights; `config.PAPER` has neither, and finds
-    repeats by similarity alone.
+    the last round a rubric that several prompts gave is kept until it has been judged often enough to differ from
+    chance: a pruned rubric does not come back. The preset `paper` has no such patience, a weight is enough for it, and
+    it finds repeats by similarity alone.
     """
     prompts = np.unique(judged.train.pair_prompt)
     prompts = prompts[rated(len(prompts))].tolist()
@@ -92,18 +90,14 @@ def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[
     relevant |= np.array([candidate.support_count > 0 for candidate in judged.bank])
     if not judged.last:
         several = np.array([candidate.observed_count >= config.several for candidate in judged.bank])
-        relevant |= several & (judgements(judged.train) < config.enough_judged)
+        train = judged.train  # an entry counts its weight
+        counts = np.bincount(train.z_rubric, weights=train.z_weight, minlength=train.n_rubrics)
+        relevant |= several & (counts < config.enough_judged)
     order = np.argsort(-relevance, kind="stable")
     wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
     rubrics = [candidate.rubric for candidate in judged.bank]
     similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.is_paper)
     return sorted(drop_redundant(wanted, similar))
-
-
-def judgements(arrays: FitArrays) -> NDArray[np.float64]:
-    """Return how often each rubric was judged, an entry counting its weight, shape (n_rubrics,)."""
-    counts = np.bincount(arrays.z_rubric, weights=arrays.z_weight, minlength=arrays.n_rubrics)
-    return counts.astype(np.float64)
 
 
 def fitted_round(session: Session, judged: JudgedRound) -> PrunedFit:

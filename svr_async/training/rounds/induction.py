@@ -226,8 +226,7 @@ async def find_negatives(
     already. A candidate needs a verdict wherever its original has one: a missing answer is not a low margin.
 
     The paper takes the nearest alone. If a pair is decided wrongly, that is often the pair itself, which is no negative
-    (`sec:adv`: the mean of a loss and itself is that loss), and the near copy that shows what its two responses hide
-    would be lost.
+    (`sec:adv`: the mean of a loss and itself is that loss).
     """
     config, ledger = session.config, session.boundary
     material, options = session.material, await _candidates(session, number, support)
@@ -274,14 +273,23 @@ async def _candidates(
 ) -> dict[str, list[PreferencePair]]:
     """Return P(x) of each support pair as triples: the pair itself, the data's alternatives, a probe (`sec:adv`)."""
     config, others = session.config, alternatives(session.material.train)
-    options: dict[str, list[PreferencePair]] = {}
+    author, options = session.judges.writer, dict[str, list[PreferencePair]]()
+
+    async def ask_for_probes() -> tuple[list[str | None], Counter[str]]:
+        if support:
+            session.say(f"probing {len(support)} support pairs")
+        answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
+        return [answer.value for answer in answers], outcomes_of(answers)
+
     for pair in support:
         given = others.get(pair.id, ())
         if config.is_paper:  # a triple of this pair, with its own id
             given = [replace(other, id=f"{pair.id}~{other.id}") for other in given]
         options[pair.id] = [pair, *given]
     if "probe" not in config.ablate:
-        for pair, probe in zip(support, await probes(session, number, support), strict=True):
+        inputs = author.name, support
+        probes = await session.kept(f"probe-{number}", list[str | None], inputs, ask_for_probes)
+        for pair, probe in zip(support, probes, strict=True):
             if probe is not None and usable_probe(pair, probe, same=config.same_response):
                 probed = replace(pair, id=f"{pair.id}~probe{number}", rejected=probe, chosen_first=True)
                 options[pair.id].append(probed)
@@ -298,20 +306,6 @@ def alternatives(pairs: Sequence[PreferencePair]) -> Mapping[str, list[Preferenc
         for group in groups.values()
         for pair in group
     }
-
-
-async def probes(session: Session, number: int, support: Sequence[PreferencePair]) -> list[str | None]:
-    """Ask for a probe of each support pair, or read them back; None if the question failed."""
-    author = session.judges.writer
-
-    async def probe() -> tuple[list[str | None], Counter[str]]:
-        if support:
-            session.say(f"probing {len(support)} support pairs")
-        answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
-        return [answer.value for answer in answers], outcomes_of(answers)
-
-    inputs = author.name, support
-    return await session.kept(f"probe-{number}", list[str | None], inputs, probe)
 
 
 def usable_probe(pair: PreferencePair, probe: str, *, same: float) -> bool:

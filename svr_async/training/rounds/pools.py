@@ -2,9 +2,7 @@
 
 Prompts are clustered by their words and by what was mined from them (`fit.prompt_clusters`). Most of a pair's pool are
 rubrics mined most often from its cluster; a fifth is drawn from the whole bank, often proposed and rarely judged first.
-With the rubrics that matter to a pair judged together, what one of them explains is not noise to the others. Each
-criterion gets places for two wordings before any gets a third: two show whether the author's grouping is right, and
-the likeliest criteria are judged twice as well.
+Each criterion gets places for two wordings before any gets a third: two show whether the author's grouping is right.
 
 A rubric mined only from this pair's prompt is excluded: judging it there would be circular. One that other prompts gave
 too may be in the pool; excluding it just where it holds would keep only the evidence against it. Pools are

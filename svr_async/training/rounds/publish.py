@@ -53,7 +53,7 @@ async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric
     config, material = session.config, session.material
     index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
     texts = [candidate.rubric.text for candidate in bank]
-    widest = _settings(config, max(config.top_k, *config.fit.top_ks), 1.0)
+    widest = _settings(config, max(config.top_k, *config.fit.top_ks), filler_weight=1.0)
     tasks: list[Task] = []
     for pair in material.dev:
         alpha = alpha_numpy(selector, *material.features_of(material.row(pair)))
@@ -71,7 +71,7 @@ def in_use(judged: JudgedRound, config: TrainConfig, pruned: PrunedFit) -> Fitte
     """
     dev = judged.measured.restrict_rubrics(pruned.kept)
     choice = None if pruned.result is None else pruned.result.choice
-    top_k = config.top_k if choice is None else choice.structure.top_k
+    top_k, direct = (config.top_k, False) if choice is None else (choice.structure.top_k, not choice.is_proven)
     fitted = FittedRound(
         number=judged.number,
         bank=tuple(judged.bank[place] for place in pruned.kept),
@@ -79,7 +79,7 @@ def in_use(judged: JudgedRound, config: TrainConfig, pruned: PrunedFit) -> Fitte
         result=pruned.result,
         curves=pruned.curves,
         baselines=pruned.baselines,
-        settings=_settings(config, top_k, config.filler_weight, direct=choice is not None and not choice.is_proven),
+        settings=_settings(config, top_k, filler_weight=config.filler_weight, direct=direct),
         dev=dev,
         dev_hits=np.zeros(dev.n_pairs),
     )
@@ -115,9 +115,9 @@ def _used(fitted: FittedRound) -> Iterator[tuple[int, Sequence[Active], dict[int
         yield pair, active, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
 
 
-def _settings(config: TrainConfig, top_k: int, filler: float, *, direct: bool = False) -> InferenceSettings:
+def _settings(config: TrainConfig, top_k: int, **changes: Any) -> InferenceSettings:
     pool = max(config.selection_pool, top_k)
-    return InferenceSettings(top_k=top_k, selection_pool=pool, filler_weight=filler, direct=direct)
+    return InferenceSettings(top_k=top_k, selection_pool=pool, **changes)
 
 
 def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "auto") -> FittedRound:
