@@ -181,8 +181,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
             "a store is made of --pairs, --rubrics and --z", hint="give all three, or only STORE to show it"
         )
     if all(files):
-        refuse_benchmark_for_training(flags["pairs"])
-        refuse_benchmark_for_training(flags["adapter"])
+        refuse_benchmark_for_training(flags["pairs"], flags["adapter"])
         dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
         options = {"config": config_of("default", seed=flags["seed"]), "judge": flags["judge"]}
         import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, **options)

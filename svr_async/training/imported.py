@@ -1,10 +1,6 @@
-"""A feature store from other people's data: pairs, rubrics, and judged entries between them.
+"""A feature store from other people's data: pairs, rubrics, and judged entries between them (docs/store.md).
 
-    npz        pair, rubric, z: vectors of one length; pair and rubric hold ids, or places from 0
-    npz        a matrix of z, a row a pair, a column a rubric, as scipy.sparse.save_npz writes it
-    Parquet    columns pair_id, rubric_id, z
-
-Lists and Parquet may also have a `weight` for every z. Memory stays below three times the size of the arrays.
+Memory stays below three times the size of the arrays.
 """
 
 from __future__ import annotations

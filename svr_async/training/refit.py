@@ -79,7 +79,10 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     """
     listener = listener or TrainingListener()
     store = load_store(settings.store)
-    plans = [(values, _planned(settings, store.header, values)) for values in _wanted(settings, store)]
+    if settings.sweep and not store.is_dev.any():
+        raise UsageError(f"{settings.store} holds 0 dev pairs, by which a sweep chooses", hint="--seed fits once")
+    wanted = combinations(settings.sweep, settings.preset or store.header.config.preset)
+    plans = [(values, _planned(settings, store.header, values)) for values in wanted]
     require_solved(plans[0][1], settings.learning_curve)
     keep_bank(settings.out, RECORD)
     open_folder(settings.out)
@@ -176,15 +179,6 @@ NAMES_OF = {
     "default": ("seed", "top_k", *STRUCTURE),
     "paper": ("seed", "top_k", "diversity", "learning_rate", "weight_decay"),
 }
-
-
-def _wanted(settings: FitSettings, store: FeatureStore) -> Sequence[Combination]:
-    """Return the combinations of a sweep, or one without values; UsageError for a store without dev pairs."""
-    if not settings.sweep:
-        return [{}]
-    if not store.is_dev.any():
-        raise UsageError(f"{settings.store} holds 0 dev pairs, by which a sweep chooses", hint="--seed fits once")
-    return combinations(settings.sweep, settings.preset or store.header.config.preset)
 
 
 def combinations(sweep: Sequence[str], preset: str) -> list[Combination]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,8 @@ class TrainSettings:
 
     `adapter` reads `pairs`, as `columns` and `label_map` say (docs/data.md); `limit` is N or A-B. `author` writes
     rubrics and probes, if that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. The preset
-    `paper` takes RubricBench of the hub without it, and the paper's prompts unless `limits` names others. `out` holds
-    the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or all. A
-    value of None is left to the preset and the judge. UsageError for a value that no training has.
+    `paper` takes RubricBench of the hub without it, and the paper's prompts unless `limits` names others. A value of
+    None is left to the preset and the judge. UsageError for a value that no training has.
     """
 
     pairs: Path
@@ -114,9 +114,6 @@ def require_writer(spec: JudgeSpec, flag: str) -> JudgeSpec:
     return spec
 
 
-# ── who listens ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class TrainingListener(FitWatch):
     """Follows a training or the fit of a store; each event does nothing unless a subclass handles it."""
 
@@ -137,9 +134,6 @@ class TrainingListener(FitWatch):
         return nullcontext()
 
 
-# ── the pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 Contaminated = Sequence[Mapping[str, str]] | None  # pairs left out; None if not compared with benchmarks
 
 
@@ -148,8 +142,7 @@ def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> tuple[
 
     UsageError for a benchmark, and if no pair is left.
     """
-    refuse_benchmark_for_training(settings.pairs)
-    refuse_benchmark_for_training(settings.adapter)
+    refuse_benchmark_for_training(settings.pairs, settings.adapter)
     dataset = dataset or get_adapter(settings.adapter).load(
         settings.pairs, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
     )
@@ -206,9 +199,9 @@ def contamination_of(path: Path, adapter: str, against: Sequence[str], out: Path
     return counts
 
 
-def refuse_benchmark_for_training(name: Path | str) -> None:
+def refuse_benchmark_for_training(*names: Path | str) -> None:
     """Raise DataError if a path or format names a benchmark, which is for evaluation only."""
-    for adapter in ADAPTERS.values():
+    for name, adapter in product(names, ADAPTERS.values()):
         if not adapter.training and re.search(adapter.spelling or adapter.name, str(name).casefold()):
             hint = "train on preference pairs such as HelpSteer3 or RMB"
             raise DataError(f"{name} is {adapter.title}, and that is for evaluation only", hint=hint)

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -113,7 +113,7 @@ async def atrain(
     async with open_run(settings, dataset, listener) as run:
         session = run.session
         asked = session.asker, session.judges.rubrics_per_call
-        made_of = digest_of(session.material.digest, session.config.as_json(), run.judge.label, *asked)
+        made_of = digest_of(session.material.digest, asdict(session.config), run.judge.label, *asked)
         keep_training(settings.out, made_of)
         warnings = small_dev_warnings(len(session.material.dev), len(dataset.pairs))
         for warning in warnings:

@@ -32,9 +32,6 @@ OnEpoch = Callable[[EpochRecord], None]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
 
 
-# ── fits, the same for svr train and svr-fit ──────────────────────────────────────────────────────────────────────────
-
-
 def fit_and_prune(
     judged: JudgedRound, config: TrainConfig, watch: FitWatch | None = None, stages: Stages | None = None
 ) -> PrunedFit:
@@ -108,9 +105,6 @@ def fitted_round(session: Session, judged: JudgedRound) -> PrunedFit:
         accuracy = known_accuracy(result.dev_accuracy, pruned.curves[0].dev_pairs)
         session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
     return pruned
-
-
-# ── rounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 RoundFit = Callable[[Session, JudgedRound], PrunedFit]

@@ -5,7 +5,7 @@ A number without a comment is the paper's (table in `app:hparams`); docs/fit.md 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -96,10 +96,6 @@ class TrainConfig:
             fit = replace(fit, top_ks=(top_k,), top_k=None if fit.top_k is None else top_k)
         seed = self.split_seed if seed is None else seed
         return replace(self, fit=fit, split_seed=seed, top_k=self.top_k if top_k is None else top_k)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
 
 
 PRESETS = MappingProxyType(

@@ -311,9 +311,8 @@ def alternatives(pairs: Sequence[PreferencePair]) -> Mapping[str, list[Preferenc
 def usable_probe(pair: PreferencePair, probe: str, *, same: float) -> bool:
     """Whether a probe is a new response: not empty, not a refusal, and less similar to the chosen one than `same`.
 
-    Similarity is 1 − (insertions and deletions) / (letters of both), over the first 4,000 letters and digits. If those
-    are equal, a text is another response if it differs further on, or in a symbol, as code does by a bracket; white
-    space, case and punctuation of prose do not count.
+    Similarity is over the first 4,000 letters and digits. If those are equal, a text is another response if it differs
+    further on, or in a symbol, as code does by a bracket; white space, case and punctuation of prose do not count.
     """
     if not probe.strip() or _bare(probe) == _bare(pair.chosen) or is_refusal(view_of(probe)):
         return False

@@ -36,9 +36,6 @@ Task = tuple[PreferencePair, Sequence[Rubric]]  # a pair and the rubrics to judg
 BLOCK = 4096  # prompts that are compared at a time, to bound memory
 
 
-# ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def choose_pools(
     pair_ids: Sequence[str],
     *,
@@ -141,9 +138,6 @@ def _worded(ranked: NDArray[Any], rates: NDArray[np.float64], criteria: Ints, co
         best = np.argsort(-np.concatenate([[], *worth]), kind="stable")[:count]
         found.append(np.concatenate([NOTHING, *turns])[best].astype(np.int32))
     return found
-
-
-# ── judging ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def judge_pools(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -209,7 +209,7 @@ def store_bank(
         vocabulary=store.vocabulary.terms,
         idf=store.vocabulary.idf,
         inference=fitted.settings,
-        fit_settings=config.as_json(),
+        fit_settings=asdict(config),
         notes=(DIRECT,) if fitted.settings.direct else (),
         judge=header.judge,
         marks=frozenset(header.marks),

@@ -198,9 +198,8 @@ class IndexedBank:
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other; of a dev prompt, all of its rubrics.
 
-        They would not be in the bank without this prompt, so its verdicts on them are not evidence. A rubric that other
-        prompts gave as well is evidence here too: leaving it out exactly where it was mined, and so where it favours
-        the chosen response, would keep only the evidence against it.
+        They would not be in the bank without this prompt, so its verdicts on them are not evidence. If a rubric of
+        several prompts was left out exactly where it was mined, only the evidence against it would be kept.
         """
         if row in self.held_out:
             return np.array(self.held_out[row], dtype=np.int32)

@@ -1,7 +1,7 @@
 """Stages: questions about many pairs at once, and what a stage gave, kept on disk.
 
-A stage is a pure function of its inputs. When a run is started again, a stage whose inputs have the same digest is read
-back instead of computed. A stage is one file that appears whole or not at all, under a checksum.
+When a run is started again, a stage whose inputs have the same digest is read back instead of computed. A stage is one
+file that appears whole or not at all, under a checksum.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Stages:
         if (stage.version, stage.digest) != (__version__, digest) or (self.retry and unanswered(stage.outcomes)):
             return None
         self.marks.update(stage.marks)
-        self._note(name, stage.outcomes)
+        self.outcomes.update({name: stage.outcomes} if stage.outcomes else {})
         return msgspec.msgpack.decode(stage.value, type=kind, dec_hook=_read_array)
 
     def save(self, name: str, digest: str, value: object, outcomes: Mapping[str, int] | None = None) -> None:
@@ -85,11 +85,7 @@ class Stages:
         raw = msgspec.Raw(msgspec.msgpack.encode(value, enc_hook=_plain_array))
         data = msgspec.msgpack.encode(StageFile(__version__, digest, sorted(self.marks), counts, raw))
         write_atomic(self.folder / f"{name}.stage", _checksum(data) + data)
-        self._note(name, counts)
-
-    def _note(self, name: str, outcomes: Mapping[str, int]) -> None:
-        if outcomes:
-            self.outcomes[name] = outcomes
+        self.outcomes.update({name: counts} if counts else {})
 
 
 def _checksum(data: bytes) -> bytes:
@@ -111,17 +107,13 @@ def digest_of(*parts: Any) -> str:
     """Return a digest of values: texts, numbers, records, lists and dictionaries of them, bytes, arrays."""
     sha = hashlib.sha256()
     for part in parts:
-        data = _bytes_of(part)
+        data = part if isinstance(part, bytes) else b""
+        if isinstance(part, np.ndarray):
+            data = f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
+        elif not isinstance(part, bytes):
+            data = orjson.dumps(part, option=orjson.OPT_SORT_KEYS, default=str)
         sha.update(len(data).to_bytes(8, "big") + data)
     return sha.hexdigest()[:32]
-
-
-def _bytes_of(part: Any) -> bytes:
-    if isinstance(part, bytes):
-        return part
-    if isinstance(part, np.ndarray):
-        return f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
-    return orjson.dumps(part, option=orjson.OPT_SORT_KEYS, default=str)
 
 
 # ── unanswered questions ────────────────────────────────────────────────────────────────────────────────────────────

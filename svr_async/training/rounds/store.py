@@ -1,11 +1,5 @@
 """Feature stores: what a fit reads, in one folder of plain files that is written once.
 
-    meta.json         `Header`: who judged, how to fit it, and the SHA-256 of every other file
-    pairs.parquet     a row a pair: train pairs, their hard negatives, dev pairs
-    rubrics.jsonl     a line a rubric, in the form that `svr stages induce` writes too
-    vocabulary.json   TF-IDF terms and their columns; idf.npy has their weights
-    NAME.npy          the arrays of `FitArrays` under its own names, and z_measured
-
 `svr train` leaves one for each round in OUT/stores/round-N. docs/store.md has every file with its types and shapes.
 """
 
