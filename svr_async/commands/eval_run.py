@@ -19,8 +19,8 @@ from svr_async.commands.progress import ProgressBar
 from svr_async.commands.screen import show, spinner, tell
 from svr_async.core.integrity import require_coverage
 from svr_async.core.table import Line
-from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.events import Notice, NoticeKind
+from svr_async.engine.shutdown import ShutdownController, draining
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item

@@ -81,7 +81,7 @@ def _server(flags: dict[str, Any]) -> RewardServer:
 
 async def _serve(server: RewardServer) -> None:
     """Serve until SIGINT or SIGTERM, then let running requests end."""
-    from svr_async.engine.concurrency import stop_event
+    from svr_async.engine.shutdown import stop_event
 
     with stop_event() as stop:
         async with server:

@@ -59,7 +59,7 @@ def sim(out: Path | None, n_train: int, n_test: int, **options: Any) -> None:
 
 async def _serve(config: SimConfig) -> None:
     """Serve until SIGINT or SIGTERM, then say what was done."""
-    from svr_async.engine.concurrency import stop_event
+    from svr_async.engine.shutdown import stop_event
     from svr_async.simulation.judge import MODELS
     from svr_async.simulation.server import SimServer
 

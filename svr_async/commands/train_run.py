@@ -18,7 +18,7 @@ from svr_async.commands.options import known_of, with_limits
 from svr_async.commands.progress import ProgressBar
 from svr_async.commands.screen import print_json, show, spinner, tell
 from svr_async.core.table import Line, Part, Table
-from svr_async.engine.concurrency import ShutdownController, draining
+from svr_async.engine.shutdown import ShutdownController, draining
 from svr_async.evaluation.metrics import engine_block
 from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, plural
 from svr_async.fit.history import EpochRecord, FitCurve

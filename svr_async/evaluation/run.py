@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters.pair_files import usable
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import prompt_text
-from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.engine.events import Notice
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import SvrError, UsageError
 from svr_async.evaluation.items import Item, confident_mistakes
@@ -26,14 +27,8 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
 )
 from svr_async.evaluation.metrics import costs_block
-from svr_async.evaluation.run_folder import (
-    Run,
-    RunFacts,
-    Texts,
-    begin_run,
-    reports,
-    write_results,
-)
+from svr_async.evaluation.results import RunFacts, begin_run, write_results
+from svr_async.evaluation.run_folder import Run, Texts, reports
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, share_in_words

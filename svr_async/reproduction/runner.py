@@ -15,8 +15,8 @@ import orjson
 from svr_async.adapters import ADAPTERS, Dataset, get_adapter
 from svr_async.adapters.hub import CACHE
 from svr_async.core.safetext import one_line
-from svr_async.engine.concurrency import ShutdownController, StoppedError, draining
 from svr_async.engine.events import Notice, NoticeKind
+from svr_async.engine.shutdown import ShutdownController, StoppedError, draining
 from svr_async.errors import AuthError, BudgetError, EndpointDownError, StorageError, SvrError, UsageError
 from svr_async.evaluation.run import Listener, run_now
 from svr_async.evaluation.run_folder import Run

@@ -15,7 +15,7 @@ from svr_async.adapters.hub import CACHE
 from svr_async.adapters.pair_files import check_output, select_pairs, usable, write_pairs
 from svr_async.core.pair import PreferencePair
 from svr_async.core.validation import coerce_fields
-from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.errors import DataError, SvrError, UsageError
 from svr_async.fit.history import FitWatch
 from svr_async.judges.limits import JudgeLimits

@@ -18,8 +18,9 @@ from svr_async.adapters import Dataset
 from svr_async.core.files import open_folder, write_atomic
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import split_by_prompt
-from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.engine.money import Price
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.judges.batch import Opened, Unanswered, endpoints_of

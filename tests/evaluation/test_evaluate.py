@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rig import evaluate, name_judge, serving, write_bench
 
-from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import BudgetError, UsageError
 from svr_async.evaluation.items import Item

@@ -16,7 +16,8 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import engine_block
-from svr_async.evaluation.run_folder import Run, RunFacts, begin_run, write_results
+from svr_async.evaluation.results import RunFacts, begin_run, write_results
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 

@@ -17,7 +17,7 @@ from stand_ins import UnaskedJudge
 from svr_async.core.pair import Presentation
 from svr_async.core.rubric import Rubric
 from svr_async.engine.caller import EngineConfig
-from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.forward import Selector

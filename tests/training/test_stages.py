@@ -17,7 +17,7 @@ from stand_ins import UnaskedAuthor, UnaskedJudge
 
 from svr_async.core.rubric import Check, Rubric
 from svr_async.core.verdict import Outcome
-from svr_async.engine.concurrency import ShutdownController, StoppedError
+from svr_async.engine.shutdown import ShutdownController, StoppedError
 from svr_async.errors import AuthError, CoverageError
 from svr_async.judges.protocol import Answer
 from svr_async.scoring.bank import BankRubric

@@ -17,8 +17,7 @@ from svr_async.core.pair import PreferencePair, hashed_fraction
 from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
-from svr_async.judges.protocol import Answer, Author
-from svr_async.judges.questions import CriteriaQuestion
+from svr_async.judges.protocol import Answer, Author, CriteriaQuestion
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.session import JudgedRound, PrunedFit, Session
 

@@ -20,7 +20,8 @@ from svr_async.core.rubric import rubric_id
 from svr_async.core.similarity import normalised
 from svr_async.fit.forward import hidden_matrix
 from svr_async.fit.forward import importance as importance_of
-from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, CriteriaQuestion
+from svr_async.judges.protocol import CriteriaQuestion
+from svr_async.judges.questions import MOST_KNOWN, MOST_NEW
 from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
 from svr_async.scoring.bank import BankRubric

@@ -21,7 +21,7 @@ import orjson
 from svr_async.core.files import write_atomic
 from svr_async.core.integrity import require_coverage
 from svr_async.core.verdict import Outcome
-from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.errors import UsageError
 from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
 from svr_async.judges.protocol import Answer, Author, Judge
