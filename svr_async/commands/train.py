@@ -170,9 +170,9 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.adapters import get_adapter
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
-    from svr_async.training.imported import import_store
+    from svr_async.training.imported import facts_in_words, import_store, store_facts
     from svr_async.training.rounds.config import config_of
-    from svr_async.training.rounds.store import facts_in_words, load_store, store_facts
+    from svr_async.training.rounds.store import load_store
     from svr_async.training.settings import refuse_benchmark_for_training
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]

@@ -25,6 +25,7 @@ from svr_async.training.rounds.session import Material, prepare, source_names
 from svr_async.training.rounds.store import FeatureStore, Header, pair_table, read_rubrics, write_store
 
 BATCH = 1 << 20  # entries of a Parquet file that are decoded at a time
+NO_VERDICT = 0.25  # |z| up to here: both responses pass, or both fail, and only the preference separates them
 HINT = "docs/store.md shows the forms"
 
 
@@ -206,3 +207,50 @@ def _from_parquet(path: Path, names: Mapping[str, Mapping[str, int]]) -> dict[st
 
 def _wrong(path: Path, problem: str) -> DataError:
     return DataError(f"{path}: {problem}", hint=HINT)
+
+
+# ── what a store holds ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def store_facts(store: FeatureStore, folder: Path) -> dict[str, Any]:
+    """Return what `svr stages store` shows, as plain values."""
+    arrays, header = store.arrays, store.header
+    n_train, n_dev = store.counts
+    z = arrays.z_delta
+    shares = {"ties": z == 0, "same_verdict": np.abs(z) <= NO_VERDICT, "for_chosen": z > 0}
+    weight = arrays.z_weight
+    return {
+        "judge": header.judge,
+        "marks": list(header.marks),
+        "pairs": {"train": n_train, "dev": n_dev, "hard_negatives": arrays.n_pairs - n_train - n_dev},
+        "prompts": arrays.n_prompts,
+        "features": len(store.vocabulary.terms),
+        "rubrics": len(store.rubrics),
+        "entries": arrays.n_entries,
+        "own": 0 if arrays.z_own is None else int(arrays.z_own.sum()),
+        "measured_only": 0 if store.measured is None else int(store.measured.sum()),
+        "z": {name: round(float(where.mean()), 6) if len(z) else 0.0 for name, where in shares.items()},
+        "weights": None if weight is None or not len(weight) else [float(weight.min()), float(weight.max())],
+        "preset": header.config.preset,
+        "seed": header.config.split_seed,
+        "round": header.round,
+        "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+    }
+
+
+def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the figures of `store_facts` as labelled lines."""
+    pairs, z, weights = (facts[name] for name in ("pairs", "z", "weights"))
+    counts = f"{pairs['train']:,} train, {pairs['dev']:,} dev, {pairs['hard_negatives']:,} hard negatives"
+    a_pair = facts["entries"] / max(1, sum(pairs.values()))
+    ties, same, chosen = (f"{100 * z[name]:.1f} %" for name in ("ties", "same_verdict", "for_chosen"))
+    return [
+        ("judge", facts["judge"] or "not recorded"),
+        ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
+        ("rubrics", f"{facts['rubrics']:,}"),
+        ("entries", f"{facts['entries']:,}, {a_pair:.1f} a pair; {facts['measured_only']:,} to measure only"),
+        ("", f"{facts['own']:,} on the prompt that alone gave the rubric"),
+        ("z", f"{ties} ties (0), {same} within ±{NO_VERDICT}, {chosen} above 0"),
+        ("weights", "1 each" if weights is None else f"{weights[0]:g} to {weights[1]:g}"),
+        ("fit", f"{facts['preset']}, seed {facts['seed']}" + (f", round {facts['round']}" if facts["round"] else "")),
+    ]

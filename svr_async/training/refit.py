@@ -21,11 +21,10 @@ from svr_async.fit.learning_curve import LearningCurve, learning_curve
 from svr_async.scoring.bank import BankHistory, RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
-from svr_async.training.rounds.algorithm import fit_and_prune
+from svr_async.training.rounds.algorithm import better_than_bank, fit_and_prune, in_use, unjudged_share
 from svr_async.training.rounds.config import Preset, TrainConfig, config_of
-from svr_async.training.rounds.publish import better_than_bank, in_use, store_bank, unjudged_share
 from svr_async.training.rounds.session import FittedRound, Say
-from svr_async.training.rounds.store import FeatureStore, Header, load_store, stored_round
+from svr_async.training.rounds.store import FeatureStore, Header, load_store, store_bank, stored_round
 from svr_async.training.settings import TrainingListener, keep_bank
 
 RECORD = "fit.json"

@@ -34,10 +34,9 @@ from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint, write_provenance
 from svr_async.training.bank.merge import merge
 from svr_async.training.refit import learned_curve, require_solved
-from svr_async.training.rounds.algorithm import NO_RUBRIC, run_rounds
+from svr_async.training.rounds.algorithm import NO_RUBRIC, better_than_bank, chosen_round, direct_hits, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import better_than_bank, chosen_round, direct_hits, store_bank
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import (
     RUBRICS_PER_CALL,
@@ -56,6 +55,7 @@ from svr_async.training.rounds.store import (
     read_rubrics,
     round_store,
     rubric_lines,
+    store_bank,
     store_exists,
     stored_round,
     write_store,

@@ -24,10 +24,9 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.rounds.algorithm import prune, run_rounds
+from svr_async.training.rounds.algorithm import chosen_round, prune, run_rounds
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import extend, find_negatives, find_support
-from svr_async.training.rounds.publish import chosen_round
 from svr_async.training.rounds.session import HardNegative, JudgedRound, PrunedFit, RoundCarryover, Session
 from svr_async.training.settings import load_data
 

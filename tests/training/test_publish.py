@@ -25,17 +25,17 @@ from svr_async.fit.history import FitResult
 from svr_async.judges.protocol import Answer, Preference
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import EXAMPLES
-from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.publish import (
+from svr_async.training.rounds.algorithm import (
     USES,
     better_than_bank,
     chosen_round,
-    describe,
     direct_hits,
     in_use,
 )
+from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.session import JudgedRound, PrunedFit, prepare
 from svr_async.training.rounds.stages import TrainingJudges
+from svr_async.training.rounds.store import describe
 
 TEXTS = ("Names the year", "Shows the code")
 BANK = [BankRubric(rubric=Rubric(text=text)) for text in TEXTS]

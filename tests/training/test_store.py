@@ -19,17 +19,15 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.imported import import_store
+from svr_async.training.imported import facts_in_words, import_store, store_facts
 from svr_async.training.rounds.config import TrainConfig, config_of
 from svr_async.training.rounds.session import HardNegative, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
 from svr_async.training.rounds.store import (
     FeatureStore,
     Header,
-    facts_in_words,
     load_store,
     round_store,
-    store_facts,
     stored_round,
     write_store,
 )

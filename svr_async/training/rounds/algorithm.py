@@ -6,30 +6,50 @@ killed run resumes where it was and ends with the same bank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from svr_async.core.pair import hashed_order, present
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.forward import Selector, alpha_numpy
+from svr_async.fit.forward import Selector, alpha_numpy, fit_linear, linear_margins
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank import BankRubric
-from svr_async.scoring.bank_card import known_accuracy
+from svr_async.scoring.bank import BankRubric, InferenceSettings
+from svr_async.scoring.bank_card import enough, known_accuracy
+from svr_async.scoring.selection import Active, select
 from svr_async.training.bank.merge import drop_redundant, merge, near_duplicates, without
-from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.induction import extend, grouped, induced
-from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import baseline_hits, in_use, judge_missing, rated
-from svr_async.training.rounds.session import FittedRound, JudgedRound, PrunedFit, RoundCarryover, Session
-from svr_async.training.rounds.stages import Stages, digest_of, unanswered_lines
+from svr_async.training.rounds.pools import Task, judge_pools, judge_tasks, sign_of
+from svr_async.training.rounds.session import (
+    ONE_WEIGHT,
+    VOTE,
+    FittedRound,
+    Hits,
+    JudgedRound,
+    PrunedFit,
+    RoundCarryover,
+    Session,
+    rated,
+)
+from svr_async.training.rounds.stages import Stages, digest_of, from_cache, unanswered_lines
 
 OnEpoch = Callable[[EpochRecord], None]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
+DIRECTLY = "the judge asked directly"
+USES = {
+    VOTE: "svr eval --method uniform with this bank",
+    ONE_WEIGHT: "svr-fit {store} --out DIR --sweep groups=1",
+    DIRECTLY: "svr eval --method direct with this judge",
+}
+
+
+# ── one fit, the same for svr train and svr-fit ───────────────────────────────────────────────────────────────────────
 
 
 def fit_and_prune(
@@ -105,6 +125,9 @@ def fitted_round(session: Session, judged: JudgedRound) -> PrunedFit:
         accuracy = known_accuracy(result.dev_accuracy, pruned.curves[0].dev_pairs)
         session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
     return pruned
+
+
+# ── rounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 RoundFit = Callable[[Session, JudgedRound], PrunedFit]
@@ -184,3 +207,132 @@ async def _one_round(
     }
     gone = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), pruned.kept))
     return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + gone)
+
+
+# ── in use on the dev split ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric], selector: Selector) -> None:
+    """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
+    config, material = session.config, session.material
+    index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
+    texts = [candidate.rubric.text for candidate in bank]
+    widest = _settings(config, max(config.top_k, *config.fit.top_ks), filler_weight=1.0)
+    tasks: list[Task] = []
+    for pair in material.dev:
+        alpha = alpha_numpy(selector, *material.features_of(material.row(pair)))
+        known = set(session.ledger.asked(pair.id, index).tolist())
+        wanted = [entry.index for entry in select(alpha, selector.weight, texts, widest)]
+        tasks.append((pair, [bank[place].rubric for place in wanted if place not in known]))
+    await judge_tasks(session, f"dev-{number}", tasks)
+
+
+def in_use(judged: JudgedRound, config: TrainConfig, pruned: PrunedFit) -> FittedRound:
+    """Return a fitted round with the settings for use, and the hits on dev pairs that were judged as at inference.
+
+    A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. A missing entry
+    counts 0.
+    """
+    dev = judged.measured.restrict_rubrics(pruned.kept)
+    choice = None if pruned.result is None else pruned.result.choice
+    top_k, direct = (config.top_k, False) if choice is None else (choice.structure.top_k, not choice.is_proven)
+    fitted = FittedRound(
+        number=judged.number,
+        bank=tuple(judged.bank[place] for place in pruned.kept),
+        selector=pruned.selector,
+        result=pruned.result,
+        curves=pruned.curves,
+        baselines=pruned.baselines,
+        settings=_settings(config, top_k, filler_weight=config.filler_weight, direct=direct),
+        dev=dev,
+        dev_hits=np.zeros(dev.n_pairs),
+    )
+    for pair, active, entries in _used(fitted):
+        fitted.dev_hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
+    return fitted
+
+
+def hits_of(margins: Any) -> Any:
+    """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
+    return (1 + np.sign(margins)) / 2
+
+
+def unjudged_share(fitted: FittedRound) -> float:
+    """Return the share of the entries that a round's settings need for the dev pairs and that are missing.
+
+    After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
+    """
+    missing = [entry.index not in entries for _, active, entries in _used(fitted) for entry in active]
+    return sum(missing) / max(1, len(missing))
+
+
+def _used(fitted: FittedRound) -> Iterator[tuple[int, Sequence[Active], dict[int, Any]]]:
+    """Yield each dev pair with the rubrics that it gets and its entries by rubric, pairs of a prompt together."""
+    dev, selector, texts = fitted.dev, fitted.selector, [rubric.text for rubric in fitted.bank]
+    weighted = dev.weighted
+    row = -1
+    active: Sequence[Active] = ()
+    for pair in np.argsort(dev.pair_prompt, kind="stable").tolist():
+        if row != (row := int(dev.pair_prompt[pair])):
+            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, texts, fitted.settings)
+        span = slice(int(dev.z_indptr[pair]), int(dev.z_indptr[pair + 1]))
+        yield pair, active, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
+
+
+def _settings(config: TrainConfig, top_k: int, **changes: Any) -> InferenceSettings:
+    pool = max(config.selection_pool, top_k)
+    return InferenceSettings(top_k=top_k, selection_pool=pool, **changes)
+
+
+def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "auto") -> FittedRound:
+    """Return the round whose bank is published; `n_dev` dev pairs were judged.
+
+    `last` is Algorithm 1. `best` is by dev accuracy, the first of equals, as in the authors' public code; on a small
+    dev split that is chance, and later rounds have seen more judgements. `auto`, which is ours, is the last unless an
+    earlier one is better by more than a standard error.
+    """
+    top = max(rounds, key=lambda one: one.dev_accuracy)
+    if publish != "auto":
+        return top if publish == "best" else rounds[-1]
+    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
+    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
+
+
+# ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def direct_hits(session: Session) -> dict[str, Hits]:
+    """Return the hits of a model's direct verdicts on the dev pairs, by name; {} unless all are in the cache."""
+    judges, dev, hits = session.judges, session.material.dev, []
+    with from_cache(judges.shutdown.engines):
+        for pair in dev if judges.shutdown.engines else ():
+            answer = await judges.judge.prefer(present(pair, hashed_order(pair.id)))
+            if answer.value is None:
+                break
+            hits.append(hits_of(sign_of(pair) * answer.value.margin))
+    return {DIRECTLY: np.array(hits)} if len(hits) == len(dev) else {}
+
+
+def baseline_hits(train: FitArrays, dev: FitArrays) -> dict[str, Hits]:
+    """Fit the baselines, a pair's own entries left out, and return their hits by name; {} without dev entries."""
+    train, dev = train.without_own(), dev.without_own()
+    if not (train.n_entries and dev.n_entries):
+        return {}
+    weights = {VOTE: np.ones(dev.n_rubrics), ONE_WEIGHT: fit_linear(train)}
+    return {name: hits_of(linear_margins(weight, dev)) for name, weight in weights.items()}
+
+
+def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
+    """Return a sentence if another way decides the dev pairs better by more than the standard error; else "".
+
+    The error is that of the mean difference, pair by pair. With too few dev pairs nothing is reported.
+    """
+    gains = {name: hits - bank for name, hits in others.items() if enough(len(bank))}
+    errors = {name: float(gain.std(ddof=1)) / len(gain) ** 0.5 for name, gain in gains.items()}
+    found = [(float(gain.mean()), errors[name], name) for name, gain in gains.items() if gain.mean() > errors[name]]
+    if not found:
+        return ""
+    gain, error, name = max(found)
+    accuracy = f"{100 * (float(bank.mean()) + gain):.1f} % against {100 * float(bank.mean()):.1f} %"
+    how = USES[name].format(store=store)
+    return f"{name} is better than the bank on {len(bank)} held-out pairs ({accuracy}, ± {100 * error:.1f}): use {how}"

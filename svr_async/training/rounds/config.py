@@ -33,7 +33,7 @@ class TrainConfig:
     `ablate` leaves parts out: `induction` describes good responses instead of contrasting two, `support` does not
     choose pairs by margin, `probe` uses only the data's own responses, `diversity` drops that loss term. A `pool` holds
     rubrics of other prompts (`cross`), those mined from the pair (`own`), or the whole bank (`all`, for free judges).
-    `publish` says which round's bank is published (`publish.chosen_round`).
+    `publish` says which round's bank is published (`algorithm.chosen_round`).
 
     These parts of the preset `default` are ours; `paper` does what stands behind each:
     support pairs of the prompt clusters that fail most often come first (the hardest do); support mining that is left

@@ -32,6 +32,7 @@ Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did
 T = TypeVar("T")
 NOTHING = np.zeros(0, dtype=np.int32)
 NO_ENTRIES = NOTHING, np.zeros(0, dtype=np.float32)
+MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
 VOTE, ONE_WEIGHT = "the unweighted vote", "one weight per rubric for all prompts"
 RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 
@@ -411,3 +412,8 @@ def source_names(pairs: Sequence[PreferencePair], negatives: Sequence[HardNegati
     """Return the source of each pair and then of each hard negative, which is that of its original."""
     source = {pair.id: pair.source for pair in pairs}
     return [*(pair.source for pair in pairs), *(source[negative.of] for negative in negatives)]
+
+
+def rated(count: int) -> NDArray[np.int64]:
+    """Return the places of the training prompts on which rates are counted: all, or `SAMPLE` at even distances."""
+    return np.arange(count) if count <= MOST_RATED else np.arange(SAMPLE) * count // SAMPLE

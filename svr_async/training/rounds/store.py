@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,11 +24,21 @@ from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.errors import ArtefactError, DataError, SvrError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays, keep_entries
+from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import BankRubric
+from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank, TrainedOn
 from svr_async.scoring.bank_files import rubric_json, rubric_of
+from svr_async.training.bank.merge import EXAMPLES, bank_rubric, main_domain
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.session import IndexedBank, JudgedRound, Session, source_names, source_numbers
+from svr_async.training.rounds.session import (
+    FittedRound,
+    IndexedBank,
+    JudgedRound,
+    Session,
+    rated,
+    source_names,
+    source_numbers,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +52,12 @@ KEPT = (
     "text", "facet", "importance", "grounding", "check", "source_pair_ids", "observed_count", "support_count",
     "aliases", "criterion",
 )  # fmt: skip
-NO_VERDICT = 0.25  # |z| up to here: both responses pass, or both fail, and only the preference separates them
+BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
+DIRECT = (
+    "On held-out prompts the fit was no better than guessing, so with this bank the judge is asked directly. "
+    "--top-k uses the rubrics anyway."
+)
+Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 WRITE_HINT = "choose another folder for the store"
 RUBRICS_HINT = 'a line is {"text": …}, as svr stages induce writes them'
 
@@ -303,48 +318,97 @@ def _side(store: FeatureStore, arrays: FitArrays, rows: NDArray[np.int64]) -> Fi
     )
 
 
-# ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the bank of a fit ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def store_facts(store: FeatureStore, folder: Path) -> dict[str, Any]:
-    """Return what `svr stages store` shows, as plain values."""
-    arrays, header = store.arrays, store.header
+def store_bank(
+    store: FeatureStore,
+    fitted: FittedRound,
+    config: TrainConfig,
+    *,
+    history: BankHistory,
+    source: str = "",
+    contaminated: int | None = None,
+    **fields: Any,
+) -> RubricBank:
+    """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`.
+
+    The `history` may have the curves of all rounds; else it gets those of this fit.
+    """
+    selector, header, pairs = fitted.selector, store.header, np.flatnonzero(~store.is_dev)
+    ids, domains = (store.pairs[name].take(pairs).to_pylist() for name in ("pair_id", "domain"))
+    first = np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])
+    first = first[rated(len(first))]
+    prompts = [(ids[place], store.arrays.features(int(store.arrays.pair_prompt[pairs[place]]))) for place in first]
     n_train, n_dev = store.counts
-    z = arrays.z_delta
-    shares = {"ties": z == 0, "same_verdict": np.abs(z) <= NO_VERDICT, "for_chosen": z > 0}
-    weight = arrays.z_weight
-    return {
-        "judge": header.judge,
-        "marks": list(header.marks),
-        "pairs": {"train": n_train, "dev": n_dev, "hard_negatives": arrays.n_pairs - n_train - n_dev},
-        "prompts": arrays.n_prompts,
-        "features": len(store.vocabulary.terms),
-        "rubrics": len(store.rubrics),
-        "entries": arrays.n_entries,
-        "own": 0 if arrays.z_own is None else int(arrays.z_own.sum()),
-        "measured_only": 0 if store.measured is None else int(store.measured.sum()),
-        "z": {name: round(float(where.mean()), 6) if len(z) else 0.0 for name, where in shares.items()},
-        "weights": None if weight is None or not len(weight) else [float(weight.min()), float(weight.max())],
-        "preset": header.config.preset,
-        "seed": header.config.split_seed,
-        "round": header.round,
-        "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
-    }
+    return RubricBank(
+        rubrics=describe(fitted.bank, selector, prompts, dict(zip(ids, domains, strict=True))),
+        selector_kind=selector.kind,
+        selector=selector.tensors(),
+        vocabulary=store.vocabulary.terms,
+        idf=store.vocabulary.idf,
+        inference=fitted.settings,
+        fit_settings=asdict(config),
+        notes=(DIRECT,) if fitted.settings.direct else (),
+        judge=header.judge,
+        marks=frozenset(header.marks),
+        prompts_digest=header.prompts_digest,
+        data_digests={"pairs": header.pairs_digest},
+        history=replace(
+            history,
+            trained_on=TrainedOn(
+                train_pairs=n_train,
+                dev_pairs=n_dev,
+                source=source,
+                preset=config.preset,
+                ablate=config.ablate,
+                contaminated=contaminated,
+            ),
+            curves=history.curves or fitted.curves,
+            chosen_round=fitted.number,
+            choice=fitted.choice,
+            chosen_seed=fitted.curves[-1].seed,
+            **fitted.accuracies,
+        ),
+        **fields,
+    )
 
 
-def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the figures of `store_facts` as labelled lines."""
-    pairs, z, weights = (facts[name] for name in ("pairs", "z", "weights"))
-    counts = f"{pairs['train']:,} train, {pairs['dev']:,} dev, {pairs['hard_negatives']:,} hard negatives"
-    a_pair = facts["entries"] / max(1, sum(pairs.values()))
-    ties, same, chosen = (f"{100 * z[name]:.1f} %" for name in ("ties", "same_verdict", "for_chosen"))
-    return [
-        ("judge", facts["judge"] or "not recorded"),
-        ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
-        ("rubrics", f"{facts['rubrics']:,}"),
-        ("entries", f"{facts['entries']:,}, {a_pair:.1f} a pair; {facts['measured_only']:,} to measure only"),
-        ("", f"{facts['own']:,} on the prompt that alone gave the rubric"),
-        ("z", f"{ties} ties (0), {same} within ±{NO_VERDICT}, {chosen} above 0"),
-        ("weights", "1 each" if weights is None else f"{weights[0]:g} to {weights[1]:g}"),
-        ("fit", f"{facts['preset']}, seed {facts['seed']}" + (f", round {facts['round']}" if facts["round"] else "")),
-    ]
+def describe(
+    bank: Sequence[BankRubric],
+    selector: Selector,
+    prompts: Sequence[tuple[str, Features]],
+    domains: Mapping[str, str],
+) -> tuple[BankRubric, ...]:
+    """Return the rubrics with weight, mean alpha and the prompts that activate each most.
+
+    `prompts` are (pair id, features) of the training prompts that are rated, each once. Of equals, as all prompts of a
+    cluster are, those that the rubric was mined from come first, then the earlier.
+    """
+    total, best = np.zeros(len(bank)), np.zeros((len(bank), EXAMPLES))
+    places = np.full((len(bank), EXAMPLES), -1, dtype=np.int64)
+    every = np.arange(len(bank))
+    mined: dict[str, list[int]] = {}
+    for place, candidate in enumerate(bank):
+        for pair_id in candidate.source_pair_ids:
+            mined.setdefault(pair_id, []).append(place)
+    for number, (pair_id, features) in enumerate(prompts):
+        alpha = alpha_numpy(selector, *features).astype(np.float64)
+        total += alpha
+        alpha[[place for place in mined.get(pair_id, ()) if alpha[place] > 0]] += BEFORE_EQUALS
+        lowest = np.where(best == best.min(axis=1, keepdims=True), places, -2).argmax(axis=1)  # of equals, the latest
+        better = alpha > best[every, lowest]
+        best[better, lowest[better]] = alpha[better]
+        places[better, lowest[better]] = number
+    rates = np.minimum(1.0, total / max(1, len(prompts)))
+    order = np.lexsort((places, -best))
+    return tuple(
+        bank_rubric(
+            candidate,
+            weight=float(selector.weight[place]),
+            activation_rate=float(rates[place]),
+            example_prompts=tuple(prompts[int(n)][0] for n in places[place][order[place]] if n >= 0),
+            domain=main_domain(candidate.source_pair_ids, domains),
+        )
+        for place, candidate in enumerate(bank)
+    )
