@@ -120,11 +120,9 @@ async def atrain(
         for warning in warnings:
             listener.say(f"warning: {warning}")
 
-        def keep_round(_: Session, judged: JudgedRound) -> None:
-            """Write a round as a feature store, in place of one of an earlier run."""
-            write_store(_store_of(settings, judged), round_store(session, judged, run.header()), replace_other=True)
-
-        session.keep_round = keep_round
+        session.keep_round = lambda judged: write_store(
+            _store_of(settings, judged), round_store(session, judged, run.header()), replace_other=True
+        )
         rounds = await run_rounds(session)
         for later in {*(settings.out / STORES).iterdir()} - {_store_of(settings, one) for one in rounds}:
             shutil.rmtree(later)
@@ -234,13 +232,14 @@ def judge(
     """
     occupied = store.exists()
 
+    def before_stage() -> None:
+        if occupied:  # questions are left, so the store is of another command
+            raise store_exists(store)
+
     async def work(run: TrainingRun) -> tuple[FeatureStore, Used]:
         session = run.session
-        session.judges = replace(session.judges, may_begin=lambda: not occupied)
-        try:
-            await ask_for_entries(session, rubrics)
-        except StageEndsError as error:  # questions are left, so the store that exists is of another command
-            raise store_exists(store) from error
+        session.judges = replace(session.judges, before_stage=before_stage)
+        await ask_for_entries(session, rubrics)
         judged = round_store(session, session.judged(session.indexed(rubrics)), run.header())
         write_store(store, judged)
         return judged, run.used
@@ -457,8 +456,13 @@ class BatchTraining:
         """Ask stage by stage, up to the first with questions that have no reply."""
         judge = opened.judges[0]
         dataset, _ = load_data(self.settings)
+
+        def before_stage() -> None:
+            if unanswered:
+                raise StageEndsError
+
         with tempfile.TemporaryDirectory() as stages:
             session = open_session(replace(self.settings, out=Path(stages)), dataset, judge, TrainingListener())
-            session.judges = replace(session.judges, may_begin=lambda: not unanswered)
+            session.judges = replace(session.judges, before_stage=before_stage)
             with contextlib.suppress(StageEndsError, ShardEndsError):
                 await self.work(session)

@@ -151,13 +151,11 @@ async def test_no_stage_begins_where_the_policy_ends_the_run() -> None:
     """What may not begin asks and reports nothing; a stage under way is not cut short, the next one is."""
     begun: list[tuple[str, int]] = []
 
-    def on_begin(what: str, total: int) -> None:
-        begun.append((what, total))
+    def before_stage() -> None:
+        if begun:
+            raise StageEndsError
 
-    with pytest.raises(StageEndsError):
-        await ask(judges(may_begin=lambda: False, on_begin=on_begin), "squaring", ITEMS, answer, ITEMS)
-    assert begun == []
-    once = judges(may_begin=lambda: not begun, on_begin=on_begin)
+    once = judges(before_stage=before_stage, on_begin=lambda *stage: begun.append(stage))
     assert len(await ask(once, "squaring", ITEMS, answer, ITEMS)) == len(ITEMS)
     with pytest.raises(StageEndsError):
         await ask(once, "cubing", ITEMS, answer, ITEMS)

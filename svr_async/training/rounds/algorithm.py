@@ -139,7 +139,7 @@ async def run_rounds(session: Session, *, fit: RoundFit = fitted_round) -> list[
     carryover = RoundCarryover(candidates=await induced(session, "induce-1", session.material.train, {}))
     rounds: list[FittedRound] = []
     for number in range(1, config.rounds + 1):
-        session.judges.begin_stage()
+        session.judges.before_stage()
         bank, carryover = await _build_bank(session, number, carryover)
         before = rounds[-1] if rounds else None
         fitted, after = await _one_round(session, number, bank, carryover, before, fit)
@@ -185,12 +185,12 @@ async def _one_round(
     negatives = [negative.pair for negative in carryover.negatives]
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
     judged = session.judged(indexed, carryover, number=number, last=number == config.rounds)
-    session.judges.begin_stage()
+    session.judges.before_stage()
     pruned = fit(session, judged)
     await judge_missing(session, number, tuple(bank[place] for place in pruned.kept), pruned.selector)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))
     fitted = in_use(judged, config, pruned)
-    session.keep_round(session, judged)
+    session.keep_round(judged)
     margins = session.margins(pruned.selector, judged.train.restrict_rubrics(pruned.kept))
     record = {
         "round": number,

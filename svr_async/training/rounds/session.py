@@ -337,7 +337,7 @@ class Session:
     config: TrainConfig
     stages: Stages
     material: Material
-    keep_round: Callable[[Session, JudgedRound], None] = lambda *_: None
+    keep_round: Callable[[JudgedRound], None] = lambda _: None
     say: Say = lambda _: None
     asker: str = ""
     margins: Callable[[Selector, FitArrays], Floats] = pair_margins

@@ -36,9 +36,6 @@ Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage h
 RUBRICS_PER_CALL = 9
 
 
-# ── on disk ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class StageFile(msgspec.Struct, frozen=True):
     """A stage: its program and inputs, the marks of its judge, the outcomes of its questions, and what it gave."""
 
@@ -116,9 +113,6 @@ def digest_of(*parts: Any) -> str:
     return sha.hexdigest()[:32]
 
 
-# ── unanswered questions ────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def unanswered(outcomes: Mapping[str, int]) -> int:
     """Return how many questions of a stage have no answer."""
     return sum(count for outcome, count in outcomes.items() if outcome != Outcome.SCORED)
@@ -141,11 +135,8 @@ def unanswered_lines(outcomes: Outcomes) -> list[str]:
     return lines
 
 
-# ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class StageEndsError(Exception):
-    """No further stage may begin; the caller that set `may_begin` handles this."""
+    """No further stage may begin; the caller that set `before_stage` handles this."""
 
 
 class ShardEndsError(Exception):
@@ -156,9 +147,9 @@ class ShardEndsError(Exception):
 class TrainingJudges:
     """Who is asked, how many at a time, and callbacks: at the start of a stage of N questions, and at each answer.
 
-    `shutdown` ends the questions for good; `listening` is entered while questions run, to pass it signals. `may_begin`
-    is asked before a stage's first question and before a fit: a run may end between two stages. Only `share` of each
-    stage is asked; the rest has to be in the cache.
+    `shutdown` ends the questions for good; `listening` is entered while questions run, to pass it signals.
+    `before_stage` is called before a stage's first question and before a fit, and may raise: a run may end between two
+    stages. Only `share` of each stage is asked; the rest has to be in the cache.
     """
 
     judge: Judge
@@ -169,22 +160,16 @@ class TrainingJudges:
     on_begin: Callable[[str, int], None] = lambda _what, _total: None
     shutdown: ShutdownController = field(default_factory=ShutdownController)
     listening: Callable[[], AbstractContextManager[None]] = nullcontext
-    may_begin: Callable[[], bool] = lambda: True
+    before_stage: Callable[[], None] = lambda: None
     share: Share = WHOLE
 
     @property
     def writer(self) -> Author:
         """The author; UsageError without one."""
         if self.author is None:
-            raise UsageError(
-                f"{self.judge.name} cannot induce rubrics", hint="name a text judge with --author, or rules"
-            )
+            hint = "name a text judge with --author, or rules"
+            raise UsageError(f"{self.judge.name} cannot induce rubrics", hint=hint)
         return self.author
-
-    def begin_stage(self) -> None:
-        """Raise StageEndsError if no further stage may begin."""
-        if not self.may_begin():
-            raise StageEndsError
 
 
 async def ask(
@@ -199,36 +184,31 @@ async def ask(
     Items of equal `groups` are asked by the same shard. A question that fails for good is an answer without a value;
     what ends the run (key, budget, storage …) is an SvrError, raised after running calls have ended.
     """
-    judges.begin_stage()
+    judges.before_stage()
+    results: dict[int, R] = {}
+
+    async def ask_at(places: Sequence[int], on_done: Callable[[int], None]) -> None:
+        def keep(number: int, result: R) -> None:
+            results[places[number]] = result
+            on_done(len(results))
+
+        with judges.listening():
+            chosen = [items[place] for place in places]
+            await judges.shutdown.run(work, chosen, workers=judges.workers, on_result=keep)
+        judges.shutdown.reraise()
+
     own = places_of(groups, judges.share)
     judges.on_begin(what, len(own))
-    results = await _ask_at(judges, own, items, work)
+    await ask_at(own, judges.on_done)
     if len(own) < len(items):
-        rest = sorted(set(range(len(items))).difference(own))
         with from_cache(judges.shutdown.engines) as missing:
-            results |= await _ask_at(replace(judges, on_done=lambda _: None), rest, items, work)
+            await ask_at(sorted(set(range(len(items))).difference(own)), lambda _: None)
         if missing:
             raise ShardEndsError(
                 f"shard {share_in_words(judges.share)} of {what} is done, {len(own):,} items of it; {len(missing):,} "
                 "questions are for other shards: bring their replies (svr cache export, import) and repeat the command"
             )
     return [results[place] for place in range(len(items))]
-
-
-async def _ask_at(
-    judges: TrainingJudges, places: Sequence[int], items: Sequence[T], work: Callable[[T], Awaitable[R]]
-) -> dict[int, R]:
-    results: dict[int, R] = {}
-
-    def keep(number: int, result: R) -> None:
-        results[places[number]] = result
-        judges.on_done(len(results))
-
-    with judges.listening():
-        chosen = [items[place] for place in places]
-        await judges.shutdown.run(work, chosen, workers=judges.workers, on_result=keep)
-    judges.shutdown.reraise()
-    return results
 
 
 @contextmanager
