@@ -115,11 +115,11 @@ def _planned(settings: FitSettings, header: Header, values: Combination) -> Trai
     if settings.preset not in {None, config.preset}:
         free = Integrity.OFFLINE_RULES in header.marks
         config = config_of(settings.preset, seed=config.split_seed, free=free, ablate=config.ablate)
-    config = config.refitted(**{"seed": settings.seed, "top_k": settings.top_k, **values_of(values, "seed", "top_k")})
-    changes = values_of(values, "diversity", "learning_rate", "weight_decay")
-    if settings.epochs is not None:
-        changes["epochs"] = settings.epochs
-    if form := values_of(values, *STRUCTURE):
+    given = {"seed": settings.seed, "top_k": settings.top_k, "epochs": settings.epochs}
+    values = {name: value for name, value in {**given, **values}.items() if value is not None}
+    config = config.refitted(seed=values.get("seed"), top_k=values.get("top_k"))
+    changes = {name: value for name, value in values.items() if name not in {"seed", "top_k", *STRUCTURE}}
+    if form := {name: values[name] for name in STRUCTURE if name in values}:
         changes["structure"] = Structure(**form, top_k=min(config.fit.top_ks))
     return replace(config, fit=replace(config.fit, **changes))
 
@@ -205,25 +205,17 @@ def combinations(sweep: Sequence[str], preset: str) -> list[Combination]:
 
 def _numbers(name: str, text: str) -> Sequence[float]:
     """Return the number of a text, or the numbers of a range."""
-    least = WHOLE.get(name)
+    least, read = WHOLE.get(name), int if name in WHOLE else float
+    first, dots, last = text.partition("..") if name in WHOLE else (text, "", "")
     try:
-        if least is None:
-            value = float(text)
-            low = high = value if 0 <= value < math.inf else -1
-        else:
-            first, dots, last = text.partition("..")
-            low, high = int(first), int(last if dots else first)
+        low = read(first)
+        high = read(last) if dots else low
     except ValueError:
         low = high = -1
-    if not (least or 0) <= low <= high or high - low >= MOST:
+    if not (least or 0) <= low <= high < math.inf or high - low >= MOST:
         kind = "a number >= 0" if least is None else f"a whole number >= {least}, or a rising range as {least}..9"
         raise UsageError(f"--sweep {name} must be {kind} (got {text[:40]!r})", hint=HINT)
     return [low] if least is None else range(int(low), int(high) + 1)
-
-
-def values_of(values: Combination, *names: str) -> dict[str, Any]:
-    """Return the values of a combination that have these names."""
-    return {name: values[name] for name in names if name in values}
 
 
 def name_of(values: Combination) -> str:
