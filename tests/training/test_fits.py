@@ -44,14 +44,14 @@ def test_a_finished_fit_is_read_back_and_is_the_same(
         found.append(fit_and_prune(judged, TrainConfig(fit=config), None, Stages(tmp_path)))
         for name in ("fit", "calibrate"):
             monkeypatch.setattr(algorithm, name, lambda *_, **_named: pytest.fail("fitted again"))
-    (_, calibrated, first, *rest), (_, again, second, *others) = found
+    (one, other), first, second = found, *(fitted.result for fitted in found)
     assert first is not None
     assert second is not None
     assert replace(first, selector=second.selector) == second
-    assert [curve.phase for curve in rest[0]] == ["fit", "calibrate"]
-    assert rest[0] == others[0]
-    for one, other in ((first.selector, second.selector), (calibrated, again)):
-        assert all(value.tobytes() == other.tensors()[name].tobytes() for name, value in one.tensors().items())
+    assert [curve.phase for curve in one.curves] == ["fit", "calibrate"]
+    assert one.curves == other.curves
+    for before, after in ((first.selector, second.selector), (one.selector, other.selector)):
+        assert all(value.tobytes() == after.tensors()[name].tobytes() for name, value in before.tensors().items())
 
 
 # ── pruning ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -27,7 +27,7 @@ from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.algorithm import chosen_round, prune, run_rounds
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import extend, find_negatives, find_support
-from svr_async.training.rounds.session import HardNegative, JudgedRound, PrunedFit, RoundCarryover, Session
+from svr_async.training.rounds.session import FittedRound, HardNegative, JudgedRound, RoundCarryover, Session
 from svr_async.training.settings import load_data
 
 SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]
@@ -74,11 +74,11 @@ def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], An
     return lambda _, arrays: np.asarray(margins(arrays.n_pairs), np.float32)
 
 
-def unfitted(_run: Session, judged: JudgedRound) -> PrunedFit:
+def unfitted(_run: Session, judged: JudgedRound) -> FittedRound:
     """Return a selector with equal weights, after pruning."""
     whole = selector(judged.train.n_features, len(judged.bank))
     kept = np.array(prune(config_of("paper"), judged, whole))
-    return PrunedFit(kept, whole.restrict(kept))
+    return judged.fitted(kept, whole.restrict(kept))
 
 
 def near_session(

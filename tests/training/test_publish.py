@@ -33,7 +33,7 @@ from svr_async.training.rounds.algorithm import (
     in_use,
 )
 from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.session import JudgedRound, PrunedFit, prepare
+from svr_async.training.rounds.session import JudgedRound, prepare
 from svr_async.training.rounds.stages import TrainingJudges
 from svr_async.training.rounds.store import describe
 
@@ -74,7 +74,7 @@ def chosen(accuracy: float, error: float) -> Choice:
 def test_what_did_no_better_than_a_coin_leaves_pairs_to_the_judge(choice: Choice, direct: bool) -> None:
     """Two standard errors decide; a structure that settings named was not tried. The bank says so in a note."""
     judged = JudgedRound(number=1, bank=tuple(BANK), train=DEV, dev=DEV, measured=DEV, last=True)
-    fitted = in_use(judged, TrainConfig(), PrunedFit(np.arange(2), ONE, replace(FITTED, choice=choice)))
+    fitted = in_use(judged, TrainConfig(), judged.fitted(np.arange(2), ONE, result=replace(FITTED, choice=choice)))
     assert (fitted.settings.direct, fitted.settings.top_k, fitted.dev_accuracy) == (direct, 2, 1.0)
 
 

@@ -32,7 +32,6 @@ from svr_async.training.rounds.session import (
     FittedRound,
     Hits,
     JudgedRound,
-    PrunedFit,
     RoundCarryover,
     Session,
     rated,
@@ -54,7 +53,7 @@ USES = {
 
 def fit_and_prune(
     judged: JudgedRound, config: TrainConfig, watch: FitWatch | None = None, stages: Stages | None = None
-) -> PrunedFit:
+) -> FittedRound:
     """Fit, prune, calibrate what is kept, and measure the baselines on it; fits that are in `stages` are read back."""
     curves: list[FitCurve] = []
 
@@ -78,12 +77,13 @@ def fit_and_prune(
         curves.append(done)
         return result
 
-    fitted = kept("fit", fit, judged.train, judged.dev)
-    places = np.array(prune(config, judged, fitted.selector), dtype=np.int64)
+    result = kept("fit", fit, judged.train, judged.dev)
+    places = np.array(prune(config, judged, result.selector), dtype=np.int64)
     train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
-    start = fitted.selector.restrict(places)
+    start = result.selector.restrict(places)
     calibrated = kept("calibrate", partial(calibrate, start), train, dev, start.kind, *start.tensors().values())
-    return PrunedFit(places, calibrated.selector, fitted, tuple(curves), baseline_hits(train, dev))
+    hits = baseline_hits(train, dev)
+    return judged.fitted(places, calibrated.selector, result=result, curves=tuple(curves), baselines=hits)
 
 
 def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[int]:
@@ -117,20 +117,20 @@ def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[
     return sorted(drop_redundant(wanted, similar))
 
 
-def fitted_round(session: Session, judged: JudgedRound) -> PrunedFit:
+def fitted_round(session: Session, judged: JudgedRound) -> FittedRound:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
-    pruned = fit_and_prune(judged, session.config, session.watch, session.stages)
-    if (result := pruned.result) is not None:
+    fitted = fit_and_prune(judged, session.config, session.watch, session.stages)
+    if (result := fitted.result) is not None:
         how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
-        accuracy = known_accuracy(result.dev_accuracy, pruned.curves[0].dev_pairs)
+        accuracy = known_accuracy(result.dev_accuracy, fitted.curves[0].dev_pairs)
         session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
-    return pruned
+    return fitted
 
 
 # ── rounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-RoundFit = Callable[[Session, JudgedRound], PrunedFit]
+RoundFit = Callable[[Session, JudgedRound], FittedRound]
 
 
 async def run_rounds(session: Session, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
@@ -186,12 +186,12 @@ async def _one_round(
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
     judged = session.judged(indexed, carryover, number=number, last=number == config.rounds)
     session.judges.before_stage()
-    pruned = fit(session, judged)
-    await judge_missing(session, number, tuple(bank[place] for place in pruned.kept), pruned.selector)
+    fitted = fit(session, judged)
+    await judge_missing(session, fitted)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))
-    fitted = in_use(judged, config, pruned)
+    fitted = in_use(judged, config, fitted)
     session.keep_round(judged)
-    margins = session.margins(pruned.selector, judged.train.restrict_rubrics(pruned.kept))
+    margins = session.margins(fitted.selector, judged.train.restrict_rubrics(fitted.kept))
     record = {
         "round": number,
         "bank": len(bank),
@@ -205,48 +205,38 @@ async def _one_round(
         "filler_weight": fitted.settings.filler_weight,
         **({} if fitted.choice is None else {"structure": fitted.choice.as_json()}),
     }
-    gone = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), pruned.kept))
+    gone = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), fitted.kept))
     return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + gone)
 
 
 # ── in use on the dev split ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def judge_missing(session: Session, number: int, bank: Sequence[BankRubric], selector: Selector) -> None:
+async def judge_missing(session: Session, fitted: FittedRound) -> None:
     """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
-    config, material = session.config, session.material
-    index = {candidate.rubric.id: place for place, candidate in enumerate(bank)}
-    texts = [candidate.rubric.text for candidate in bank]
+    config, material, selector = session.config, session.material, fitted.selector
+    index = {candidate.id: place for place, candidate in enumerate(fitted.bank)}
+    texts = [candidate.text for candidate in fitted.bank]
     widest = _settings(config, max(config.top_k, *config.fit.top_ks), filler_weight=1.0)
     tasks: list[Task] = []
     for pair in material.dev:
         alpha = alpha_numpy(selector, *material.features_of(material.row(pair)))
         known = set(session.ledger.asked(pair.id, index).tolist())
         wanted = [entry.index for entry in select(alpha, selector.weight, texts, widest)]
-        tasks.append((pair, [bank[place].rubric for place in wanted if place not in known]))
-    await judge_tasks(session, f"dev-{number}", tasks)
+        tasks.append((pair, [fitted.bank[place].rubric for place in wanted if place not in known]))
+    await judge_tasks(session, f"dev-{fitted.number}", tasks)
 
 
-def in_use(judged: JudgedRound, config: TrainConfig, pruned: PrunedFit) -> FittedRound:
+def in_use(judged: JudgedRound, config: TrainConfig, fitted: FittedRound) -> FittedRound:
     """Return a fitted round with the settings for use, and the hits on dev pairs that were judged as at inference.
 
     A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. A missing entry
     counts 0.
     """
-    dev = judged.measured.restrict_rubrics(pruned.kept)
-    choice = None if pruned.result is None else pruned.result.choice
+    dev, choice = judged.measured.restrict_rubrics(fitted.kept), fitted.choice
     top_k, direct = (config.top_k, False) if choice is None else (choice.structure.top_k, not choice.is_proven)
-    fitted = FittedRound(
-        number=judged.number,
-        bank=tuple(judged.bank[place] for place in pruned.kept),
-        selector=pruned.selector,
-        result=pruned.result,
-        curves=pruned.curves,
-        baselines=pruned.baselines,
-        settings=_settings(config, top_k, filler_weight=config.filler_weight, direct=direct),
-        dev=dev,
-        dev_hits=np.zeros(dev.n_pairs),
-    )
+    settings = _settings(config, top_k, filler_weight=config.filler_weight, direct=direct)
+    fitted = replace(fitted, settings=settings, dev=dev, dev_hits=np.zeros(dev.n_pairs))
     for pair, active, entries in _used(fitted):
         fitted.dev_hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
     return fitted

@@ -19,7 +19,7 @@ from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author, CriteriaQuestion
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.rounds.session import JudgedRound, PrunedFit, Session
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
 
@@ -103,7 +103,7 @@ def _placeholder(number: int) -> Rubric:
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def fit(self, session: Session, judged: JudgedRound) -> PrunedFit:
+    def fit(self, session: Session, judged: JudgedRound) -> FittedRound:
         """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
         near, again = ASSUMED.support, ASSUMED.repeated
         ids = [pair.id for pair in session.material.train]
@@ -120,7 +120,7 @@ class AssumedFits:
             output_bias=np.zeros(count, np.float32),
             weight=np.ones(count, np.float32),
         )
-        return PrunedFit(np.arange(count), selector)
+        return judged.fitted(np.arange(count), selector)
 
     def margins(self, _selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
         """Return 0 for pairs near the boundary, 1 for others."""

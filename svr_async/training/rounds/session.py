@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,37 +231,31 @@ class JudgedRound:
     negatives: tuple[HardNegative, ...] = ()
     last: bool
 
-
-class PrunedFit(NamedTuple):
-    """A fit after pruning and calibration: the places of the kept rubrics, and their selector.
-
-    `result` is that of the fit before; None if nothing was fitted. `curves` are those of the fit and the calibration.
-    `baselines` are the hits of simpler ways on the dev pairs, by name; none without judged dev pairs.
-    """
-
-    kept: NDArray[np.int64]
-    selector: Selector
-    result: FitResult | None = None
-    curves: tuple[FitCurve, ...] = ()
-    baselines: Mapping[str, Hits] = {}
+    def fitted(self, kept: NDArray[np.int64], selector: Selector, **fields: Any) -> FittedRound:
+        """Return a fit of the rubrics at these places."""
+        bank, dev = tuple(self.bank[place] for place in kept), self.measured.restrict_rubrics(kept)
+        return FittedRound(number=self.number, kept=kept, bank=bank, selector=selector, dev=dev, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedRound:
-    """One round's outcome: the kept rubrics with selector and settings, how they do on dev pairs, and what to record.
+    """A fit after pruning and calibration: the rubrics at the `kept` places of the round's bank, and their selector.
 
-    `result`, `curves` and `baselines` are those of its `PrunedFit`.
+    `result` is that of the fit before pruning; None if nothing was fitted. `curves` are those of the fit and the
+    calibration, `baselines` the hits of simpler ways on the dev pairs, by name. `algorithm.in_use` sets the settings for
+    use and `dev_hits`, the round its `record`.
     """
 
     number: int
+    kept: NDArray[np.int64]
     bank: tuple[BankRubric, ...]
     selector: Selector
+    dev: FitArrays
     result: FitResult | None = None
     curves: tuple[FitCurve, ...] = ()
     baselines: Mapping[str, Hits] = field(default_factory=dict)
-    settings: InferenceSettings
-    dev: FitArrays
-    dev_hits: Hits
+    settings: InferenceSettings = field(default_factory=InferenceSettings)
+    dev_hits: Hits = field(default_factory=lambda: np.zeros(0))
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
