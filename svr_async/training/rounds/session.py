@@ -242,8 +242,8 @@ class FittedRound:
     """A fit after pruning and calibration: the rubrics at the `kept` places of the round's bank, and their selector.
 
     `result` is that of the fit before pruning; None if nothing was fitted. `curves` are those of the fit and the
-    calibration, `baselines` the hits of simpler ways on the dev pairs, by name. `algorithm.in_use` sets the settings for
-    use and `dev_hits`, the round its `record`.
+    calibration, `baselines` the hits of simpler ways on the dev pairs, by name. `algorithm.in_use` sets the `settings`
+    for use and `dev_hits` with them, the round its `record`.
     """
 
     number: int
