@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import orjson
 
 from svr_async.adapters import Dataset
@@ -28,7 +29,7 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
-from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank
+from svr_async.scoring.bank import BankHistory, BankRubric, RoundFacts, RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint, write_provenance
@@ -181,7 +182,7 @@ async def _published(
         licence=settings.licence,
         history=BankHistory(
             curves=tuple(curve for one in rounds for curve in one.curves),
-            rounds=tuple(one.facts for one in rounds),
+            rounds=tuple(msgspec.convert(one.record, RoundFacts) for one in rounds),
             warnings=(*warnings, *([better] if better else [])),
             learning_curve=learned,
         ),

@@ -192,7 +192,7 @@ async def _one_round(
     fitted = in_use(judged, config, fitted)
     session.keep_round(judged)
     margins = session.margins(fitted.selector, judged.train.restrict_rubrics(fitted.kept))
-    record = {
+    record: dict[str, Any] = {  # a `RoundFacts`, and the settings
         "round": number,
         "bank": len(bank),
         "kept": len(fitted.bank),
@@ -201,10 +201,14 @@ async def _one_round(
         "judged_entries": judged.train.n_entries + judged.dev.n_entries,
         "train_margin": round(float(margins.mean()), 6) if len(margins) else 0.0,
         "dev_accuracy": fitted.dev_accuracy,
+        **fitted.accuracies,
         "top_k": fitted.settings.top_k,
         "filler_weight": fitted.settings.filler_weight,
         **({} if fitted.choice is None else {"structure": fitted.choice.as_json()}),
     }
+    if fitted.curves and (best := fitted.curves[-1].best) is not None:
+        record |= {"active": best.active, "dev_margin": round(best.dev_margin, 6)}
+        record["fit_accuracy"] = round(best.dev_accuracy, 6)
     gone = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), fitted.kept))
     return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + gone)
 

@@ -19,7 +19,7 @@ from svr_async.fit.history import FitCurve, FitResult, FitWatch
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
-from svr_async.scoring.bank import BankRubric, InferenceSettings, RoundFacts
+from svr_async.scoring.bank import BankRubric, InferenceSettings
 from svr_async.training.bank.criteria import rubric_words
 from svr_async.training.bank.merge import criterion_numbers, redundancy_edges
 from svr_async.training.rounds.config import TrainConfig
@@ -34,7 +34,6 @@ NOTHING = np.zeros(0, dtype=np.int32)
 NO_ENTRIES = NOTHING, np.zeros(0, dtype=np.float32)
 MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
 VOTE, ONE_WEIGHT = "the unweighted vote", "one weight per rubric for all prompts"
-RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 
 
 # ── pairs, prompts, judged entries ──────────────────────────────────────────────────────────────────────────────────
@@ -274,15 +273,6 @@ class FittedRound:
         hits = self.baselines
         vote, linear = (round(float(hits[name].mean()), 6) if hits else None for name in (VOTE, ONE_WEIGHT))
         return {"vote_accuracy": vote, "linear_accuracy": linear}
-
-    @property
-    def facts(self) -> RoundFacts:
-        """What a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
-        facts = {name: self.record[name] for name in RECORDED}
-        if self.curves and (best := self.curves[-1].best) is not None:
-            facts |= {"active": best.active, "dev_margin": round(best.dev_margin, 6)}
-            facts["fit_accuracy"] = round(best.dev_accuracy, 6)
-        return RoundFacts(**facts, **self.accuracies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
