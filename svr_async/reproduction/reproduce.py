@@ -180,7 +180,7 @@ def count(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount
 
 def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str]) -> tuple[Count, Path | Absent]:
     """Return the calls of a bank's training, and the bank's folder or that of its placeholder."""
-    from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
+    from svr_async.training.rounds.dry_run import ASSUMPTIONS, count_rounds
     from svr_async.training.train import count_training
 
     try:
@@ -195,7 +195,7 @@ def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str
         numbers = count_training(wanted, count_rounds, before=seen) or {}
     except SvrError as error:
         return Count(absent=error.one_line()), Absent(why=error.one_line())
-    assumed = (f"trainings: {ASSUMED.in_words()}",)
+    assumed = (f"trainings: {ASSUMPTIONS}",)
     return Count(numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=assumed), placeholder
 
 
