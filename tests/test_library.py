@@ -199,7 +199,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "no bank": (lambda: svr.Bank.load("nowhere"), "nowhere"),
     "bank in memory": (lambda: svr.evaluate(ROWS, judge="rules", bank=made_bank()), "bank.save(folder)"),
     "bank's judge": (lambda: made_bank().predict(ROWS), "name one: judge="),
-    "no run": (lambda: svr.compare("x", "y"), "x is not a run folder"),
+    "no run": (lambda: svr.compare("x", "y"), "no such run: 'x'"),
 }
 
 

@@ -2,6 +2,8 @@
 
 Development draws 0–39 and report draws 1000–1039 have the first properties. Draws 100–139 (development) and 8000–8099
 (report) may also have type frequencies by Zipf's law, rubrics that name an absence, and rubrics about two things.
+Draws 200–239 (development) and 8200–8239 (report) have the same properties, and all are written as by language models:
+each criterion in 8 to 40 wordings that share no word, so that two wordings are rarely judged on the same pair.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, Literal
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.simulation.catalogue import FILLERS, GENERIC, MIDDLES, OPENINGS, SHARED_WORDS, Criterion, Topic
-from svr_async.simulation.judge import MODELS, JudgeModel
+from svr_async.simulation.judge import MET_ADVANTAGE, MODELS, REPHRASED, Opinion, PlantedJudge
 from svr_async.simulation.world import (
     WORD,
     Draft,
@@ -27,9 +29,9 @@ from svr_async.simulation.world import (
     RubricReading,
     World,
     digest_of,
+    draw_bytes,
     dress,
     lay_out,
-    own_words,
     response_reading,
     seeded,
     squeeze,
@@ -38,6 +40,7 @@ from svr_async.simulation.world import (
 
 RubricTexts = Literal["template", "paraphrase", "repeat"]
 EXTENDED = (range(100, 140), range(8000, 8100))
+MANY_WORDINGS = (range(200, 240), range(8200, 8240))
 WEAK_SIGNAL = 0.35  # below this share of type words, criteria common to all types carry at least 1 − the share
 DEALT_SHARE = 0.8  # criteria dealt per criterion that a type holds: below 1, so that types share some
 MOST_IRRELEVANT = 16
@@ -133,6 +136,9 @@ def drawn(number: int) -> DrawnConfig:
         min_margin=round(rng.uniform(0.03, 0.15), 2),
         pairs=round(300 * (10_000 / 300) ** rng.random()),
     )
+    if any(number in draws for draws in MANY_WORDINGS):
+        wordings = seeded("family many wordings", number).choice([8, 12, 20, 40])
+        return replace(_extended(config), texts="paraphrase", wordings=wordings)
     return _extended(config) if any(number in draws for draws in EXTENDED) else config
 
 
@@ -265,11 +271,10 @@ class DrawnWorld(World):
 
     def __init__(self, config: DrawnConfig) -> None:
         self.config, self.seed = config, config.draw
-        self.shared_errors, self.shared_whims = config.shared_errors, config.shared_errors == 1
         rng, taken = seeded("world", config.draw), set(SHARED_WORDS)
         self._off_topics = [made_up_words(rng, WORDS_A_TYPE, taken) for _ in range(OFF_TOPICS)]
         topics = [
-            Topic(f"type-{number:02d}", "CHAT", tuple(made_up_words(rng, WORDS_A_TYPE, taken)))
+            Topic(f"type-{number:02d}", "general", tuple(made_up_words(rng, WORDS_A_TYPE, taken)))
             for number in range(config.types)
         ]
         numbered = attributes_of(config)
@@ -287,10 +292,10 @@ class DrawnWorld(World):
         rates = [(number + 1) ** -config.zipf for number in range(config.types)]
         self._borders = [sum(rates[: number + 1]) / sum(rates) for number in range(config.types)]
 
-    def models(self) -> dict[str, JudgeModel]:
+    def judges(self) -> dict[str, PlantedJudge]:
         """Return the served models with the noise and the bias of this world."""
         given: dict[str, Any] = {"noise": self.config.noise, "position_bias": self.config.position_bias}
-        return {name: replace(model, **given) for name, model in MODELS.items()}
+        return {name: DrawnJudge(self, replace(model, **given)) for name, model in MODELS.items()}
 
     def pairs(self, count: int, split: str = "train") -> Iterator[PlantedPair]:
         """Yield the first pairs of a split; labels of the test are right."""
@@ -349,7 +354,7 @@ class DrawnWorld(World):
     def read_rubric(self, text: str) -> RubricReading:
         """Recognise a rubric by its wording with any beginning, or by words of one criterion's rubrics."""
         plain = squeeze(text)
-        own = own_words(plain)
+        own = plain.partition(": ")[2] if plain.startswith(squeeze(REPHRASED)) else plain
         return RubricReading(text, digest_of(plain), self._exact[own] if own in self._exact else self._named(own))
 
     def _named(self, plain: str) -> int | None:
@@ -440,7 +445,7 @@ class DrawnWorld(World):
         kind = self.kinds[number]
         while True:
             one, other = self._met(rng, number, style), self._met(rng, number, -style)
-            if kind.value(one) - kind.value(other) >= self.config.min_margin * kind.total:
+            if kind.value(one) - kind.value(other) >= self.config.min_margin:
                 return dress(rng, one, 0.5 - GLAMOUR), dress(rng, other, 0.5 + GLAMOUR)
 
     def _write(self, rng: random.Random, number: int, draft: Draft) -> str:
@@ -459,3 +464,18 @@ class DrawnWorld(World):
 def _read_response(world: DrawnWorld, text: str) -> ResponseReading:
     plain = squeeze(text)
     return response_reading(text, plain, world.shown(plain))
+
+
+class DrawnJudge(PlantedJudge):
+    """A judge that errs alike on wordings of one criterion, in the share that its world says."""
+
+    def opinion(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> Opinion:
+        """Judge one response on one rubric; if all errors are shared, equal verdicts are settled alike too."""
+        assert isinstance(self.world, DrawnWorld)
+        shared, seen = self.world.config.shared_errors, self.sees(prompt, response, rubric)
+        drawn = reading = draw_bytes(self.key, prompt.digest, response.digest, rubric.digest)
+        if rubric.criterion is not None and uniform(drawn, 2) < shared:
+            reading = draw_bytes(self.key, "criterion", prompt.digest, response.digest, rubric.criterion)
+        whim = uniform(reading if shared == 1 else drawn, 1)
+        degree = MET_ADVANTAGE * (rubric.criterion is not None and seen) + whim
+        return Opinion(seen is not (uniform(reading, 0) < self.model.noise), degree)

@@ -2,7 +2,8 @@
 
     family.py run --draws 0-39 --pairs 3000 --out RUNS       development draws: for choosing defaults
     family.py run --draws 100-139 --pairs 3000 --out RUNS    the same with all properties
-    family.py run --draws 8000-8039 --pairs 3000 --out RUNS  report draws: run once, at the end
+    family.py run --draws 200-239 --pairs 3000 --out RUNS    and with many wordings of each criterion
+    family.py run --draws 8000-8039 --pairs 3000 --out RUNS  report draws: run once, at the end (also 8200-8239)
     family.py table --draws 0-39 --pairs 3000 --out RUNS     the table of existing results
 
 Judge and author run in process, with the answers of the endpoint. The same command resumes an interrupted run.
@@ -122,6 +123,7 @@ PROPERTIES: Mapping[str, Callable[[DrawnConfig], str]] = {
     "faults": lambda one: "some" if one.faults else "none",
     "relevant differences": lambda one: _band(one.relevant, (0.4, 0.7), ("10–40 %", "40–70 %", "70–100 %")),
     "rubric texts": lambda one: one.texts,
+    "wordings": lambda one: _band(one.wordings, (2, 8), ("1", "2–5", "8–40")),
     "judge noise": lambda one: _band(one.noise, (0.09, 0.17), ("under 9 %", "9–17 %", "17 % and more")),
     "type frequencies": lambda one: "Zipf" if one.zipf else "equal",
     "absences": lambda one: "some" if one.absences else "none",
@@ -184,7 +186,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, help="training pairs; default: each draw's own number")
     parser.add_argument("--test", type=int, default=1000, help="unseen pairs")
     parser.add_argument("--ablate", choices=ABLATIONS, default="", help="leave a part of the method out")
-    parser.add_argument("--same-criterion", choices=["author", "text", "off"], default="")
+    parser.add_argument("--same-criterion", choices=["author", "text", "off"], default="", help="default: text")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     flags = parser.parse_args()

@@ -52,7 +52,7 @@ def export(folder: Path, command: tuple[str, ...], max_requests: int, only: str 
     are exported after the import, by the same command into another folder.
 
     \b
-    Example:  svr batch export batch/ eval rubricbench --judge gpt-5-mini --order both
+    Example:  svr batch export batch/ eval rubricbench --judge gpt-5-mini
     """
     words = command_of(command)
     run = run_of(words)

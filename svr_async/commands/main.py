@@ -124,7 +124,7 @@ def svr() -> None:
 
     \b
     Try, offline and without a model:
-      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b 9
       svr eval rubricbench --sample --judge rules
 
     Also: sim (a simulated endpoint), merge (shards), stages, repro.

@@ -15,7 +15,7 @@ from svr_async.errors import UsageError
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN] [RUN]", type=opt.PATH)
+@click.argument("runs", nargs=-1, metavar="[RUN|BANK] [RUN]", type=opt.PATH)
 @option("--out FILE", "Where to write the page. Default: a temporary file.", type=opt.PATH)
 @opt.moved_data
 @flag("--calls", "Include requests and replies; the page is larger.")
@@ -24,7 +24,7 @@ from svr_async.errors import UsageError
 def view(
     runs: tuple[Path, ...], out: Path | None, data: Path | None, calls: bool, no_open: bool, as_json: bool
 ) -> None:
-    """Open a page with every item of RUN (the latest run by default), or of two runs side by side.
+    """Open a page with every item of RUN (the latest run by default) or of two runs, or the page of a bank.
 
     Items can be searched, filtered, sorted and labelled. The page is one file that works without a network.
 
@@ -47,7 +47,7 @@ def view(
         target, n_bytes = write_page(runs, out, data=data, calls=calls)
     opened = False
     if not no_open:
-        with suppress(webbrowser.Error, OSError):  # there is no browser
+        with suppress(webbrowser.Error, OSError):  # a machine without a browser
             opened = webbrowser.open(target.resolve().as_uri())
     text = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
     tell({"out": str(target), "bytes": n_bytes, "opened": opened}, text, as_json=as_json, line=True)

@@ -49,7 +49,7 @@ def serve(**flags: Any) -> None:
     \b
     Example:
       svr serve --bank runs/demo/trained/bank --judge rules --listen 8080
-      curl --json '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
+      curl --json @pair.json http://127.0.0.1:8080/v1/svr/compare
     """
     from svr_async.engine.concurrency import run_whole
     from svr_async.judges.open_judge import JudgeSpec

@@ -64,7 +64,7 @@ def train(**flags: Any) -> int:
     \b
     Examples:
       svr train pairs.jsonl --judge rules --out banks/mine
-      svr train pairs.jsonl --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1 --out banks/mine
+      svr train pairs.jsonl --judge http://127.0.0.1:8000/v1#my-model --out mine
     """
     from svr_async.commands.train_run import run_train
 
@@ -94,7 +94,7 @@ def fit(**flags: Any) -> int:
     Examples:
       svr-fit store/ --out banks/mine --top-k 12
       svr-fit banks/mine/stores/round-3 --out banks/again
-      svr-fit store/ --out banks/swept --sweep seed=0..4 --sweep sparsity=0.03,0.1,0.3
+      svr-fit store/ --out swept --sweep seed=0..4 --sweep sparsity=0.03,0.1,0.3
     """
     from svr_async.commands.train_run import run_fit
 
@@ -143,7 +143,7 @@ def judge(**flags: Any) -> int:
     """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
 
     \b
-    Example:  svr stages judge pairs.jsonl --candidates candidates.jsonl --judge rules --out store/
+    Example:  svr stages judge p.jsonl --candidates c.jsonl --judge rules --out s
     """
     from svr_async.commands.train_run import run_judge
 
@@ -165,7 +165,7 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     \b
     Examples:
       svr stages store banks/mine/stores/round-3
-      svr stages store store/ --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz
+      svr stages store store/ --pairs pairs.jsonl --rubrics r.jsonl --z z.npz
     """
     from svr_async.adapters import get_adapter
     from svr_async.commands.screen import tell

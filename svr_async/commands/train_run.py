@@ -24,6 +24,7 @@ from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, pl
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
+from svr_async.reports.bank_summary import ROUND_NOTE
 from svr_async.reports.facts import cost_facts
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import describe_count, in_one_line
@@ -128,8 +129,8 @@ def run_train(flags: Mapping[str, Any]) -> int:
         print_json({**result.record, "bank_digest": result.bank.digest, **asked, **author})
     else:
         show(_training_parts(result, time.monotonic() - begun, {"calls": asked, "author": written}))
-    told = {**result.record, **asked}
-    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), told)
+    summary = {**result.record, **asked}
+    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), summary)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     require_answers(result.record["outcomes"], settings.min_coverage, settings.out / "failures.jsonl")
     return 0
@@ -171,7 +172,7 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     with TrainScreen(quiet=flags["quiet"]) as screen:
         store, outcomes, used = judge(settings, rubrics, out, screen)
     asked, entries = asked_block(used, "judge"), store.arrays.n_entries
-    text = f"{entries:,} judged entries on {len(rubrics)} rubrics in {out}"
+    text = f"{entries:,} judgements of pairs on {len(rubrics)} rubrics in {out}"
     text += f"\ncalls: {in_one_line(cost_facts(asked))}" if asked else ""
     text += "".join(f"\nwarning: {line}" for line in unanswered_lines(outcomes))
     record = {"entries": entries, "rubrics": len(rubrics), "outcomes": outcomes, **asked}
@@ -211,15 +212,18 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -
 def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]) -> Iterator[Part]:
     """Yield a table of the rounds, where the bank is, and what to do next."""
     record, out = result.record, result.folder
-    names = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "dev_accuracy")
+    heads = {
+        "round": "round", "bank": "rubrics", "kept": "kept", "support": "support pairs",
+        "hard_negatives": "hard negatives", "judged_entries": "judgements", "dev_accuracy": "dev accuracy",
+    }  # fmt: skip
     known = enough(record["dev_pairs"])
 
     def cell(name: str, value: float) -> str:
         return f"{value:,}" if name != "dev_accuracy" else percent(value) if known else UNKNOWN
 
-    rows = [[cell(name, row[name]) for name in names] for row in record["rounds"]]
+    rows = [[cell(name, row[name]) for name in heads] for row in record["rounds"]]
     yield Line(f"bank trained on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
-    yield Table([name.replace("_", " ") for name in names], rows)
+    yield Table(list(heads.values()), rows, notes=(ROUND_NOTE,))
     if not known:
         yield Line(record["headline"].removeprefix("accuracy "), label="accuracy")
     yield Line(_use(record), label="for use")

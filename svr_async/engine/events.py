@@ -1,6 +1,6 @@
 """Events and notices of an engine: one frozen record per event, handed to each observer as it happens.
 
-Progress, JSON logs, OpenTelemetry and Prometheus read the same events. Without observers there is no `Watch`, and the
+Progress, JSON logs, OpenTelemetry and Prometheus read the same events. Without observers no `Watch` exists, and the
 engine builds no records. Notices are lines for a person: retries, long waits, one-time warnings.
 """
 

@@ -17,7 +17,7 @@ from svr_async.engine.concurrency import run_whole
 from svr_async.engine.events import Notice
 from svr_async.engine.shutdown import ShutdownController
 from svr_async.engine.stats import EngineStats
-from svr_async.errors import SvrError, UsageError
+from svr_async.errors import BudgetError, SvrError, UsageError
 from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -199,8 +199,10 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     ended = replace(end_run(run, judged, facts, [evaluation.tallied()]), signal=shutdown.signal)
     listener.ended(ended)
     if shutdown.error is not None:
-        error = shutdown.error
-        raise type(error)(f"{error.message}; {ended.left}", hint=error.hint)
+        error, cost = shutdown.error, pool.budget.usd / len(judged)
+        rest = f"the rest needs about ${cost * (len(run.pairs) - len(judged)):.2g}; " if cost else ""
+        hint = f"{rest}{error.hint}" if isinstance(error, BudgetError) else error.hint
+        raise type(error)(f"{error.message}; {ended.left}", hint=hint)
     return ended
 
 

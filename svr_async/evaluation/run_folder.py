@@ -193,10 +193,12 @@ def _no_run(folder: Path) -> UsageError:
     if _exists(folder / MANIFEST):
         message = f"the run in {folder} has no results yet"
         return UsageError(message, hint="repeat the svr eval command to continue it")
+    if not _exists(folder):
+        return UsageError(f"no such run: '{folder}'", hint="svr runs lists them; svr eval writes one")
     hint = "give a folder that svr eval has written"
     if _exists(folder / "bank.json"):
-        hint = "it is a bank: svr bank show lists it, svr explain --bank judges a pair with it"
-    return UsageError(f"{folder} is not a run folder", hint=hint)
+        hint = "it is a bank: svr view and svr bank show show it, svr explain --bank judges a pair with it"
+    return UsageError(f"'{folder}' is not a run folder", hint=hint)
 
 
 def _exists(path: Path) -> bool:

@@ -129,13 +129,12 @@ def load_bank(folder: Path) -> RubricBank:
     """
     if not (folder / BANK).is_file():
         hint = next((hint for name, hint in INSTEAD.items() if (folder / name).is_file()), "svr train makes one")
-        message = f"no bank in {folder}: a bank is a folder with {BANK}"
-        raise UsageError(message, hint=hint.format(folder))
+        raise UsageError(f"no bank in '{folder}': a bank is a folder with {BANK}", hint=hint.format(folder))
     try:
         return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=dict[str, Any]))
     except (ValueError, TypeError) as error:
-        none = "at least one rubric" in str(error)
-        hint = "train one with svr train, or judge without a bank by --method direct" if none else ""
+        empty = "at least one rubric" in str(error)
+        hint = "train one with svr train, or judge without a bank by --method direct" if empty else ""
         raise _refused(folder / BANK, f"it is not valid: {error}", hint) from error
 
 

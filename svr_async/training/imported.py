@@ -116,7 +116,7 @@ def _read(
     kinds = {".npz": _from_npz, ".parquet": _from_parquet}
     read = kinds.get(path.suffix.lower())
     if read is None or not path.is_file():
-        what = f"no such file: {path}" if read else f"cannot read {path}: unknown suffix"
+        what = f"no such file: '{path}'" if read else f"cannot read '{path}': unknown suffix"
         raise DataError(what, hint=f"accepted: {', '.join(kinds)}")
     try:
         columns = read(path, {"pair": pairs, "rubric": rubrics})

@@ -256,7 +256,7 @@ async def ask_for_entries(session: Session, rubrics: Sequence[BankRubric]) -> No
         among = len({place for places in held_out.values() for place in places})
         session.say(
             f"{among:,} of {len(rubrics):,} rubrics came from prompts that are held out here, as with another --seed "
-            f"or --limit: none is judged on a held-out prompt that it came from"
+            f"or --limit; no rubric is judged on a held-out prompt that it came from"
         )
     await judge_pools(session, "judge", 1, bank)
 

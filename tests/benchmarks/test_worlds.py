@@ -90,7 +90,7 @@ def test_the_first_draws_never_change(drawn: ModuleType) -> None:
     assert digest.hexdigest()[:16] == FIRST_DRAWS
 
 
-@pytest.mark.parametrize("number", [100, 101, 103, 8005])
+@pytest.mark.parametrize("number", [100, 101, 103, 202, 8005])
 def test_rubrics_of_every_property_are_recognised(drawn: ModuleType, number: int) -> None:
     """Each wording of a criterion, an absence, or two things at once names it, with any beginning."""
     world = drawn.DrawnWorld(drawn.drawn(number))

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from endpoint import SimServer
 from made_pairs import PATIENCE_S, write_planted
 from rig import read_lines, run_metrics, serving, svr_here, write_bank, write_bench, write_judges
 
 from svr_async.judges.limits import JudgeLimits
-from svr_async.simulation.server import SimServer
 from svr_async.training.rounds.store import load_store
 from svr_async.training.settings import TrainingListener, TrainSettings, load_data
 from svr_async.training.train import open_session, open_training_judge

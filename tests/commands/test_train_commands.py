@@ -7,12 +7,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimServer
 from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
-from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import InferenceSettings, RubricBank
-from svr_async.simulation.server import SimServer
 from svr_async.training import train as train_run
 from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.session import FittedRound, Session
@@ -33,10 +32,10 @@ def test_a_bank_is_trained_and_used(
     write_bench(folder / "bench.jsonl", 40)
     name_judge(folder, sim.base_url)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q")
-    assert svr_here(*flags, "--bank", trained / "out" / "bank", "--out", "run") == 0
+    assert svr_here(*flags, "--bank", trained / "out" / "bank", "--top-k", "6", "--out", "run") == 0
     items = read_lines(folder / "run" / "items.jsonl")
     assert len(items) == 40
-    assert {len(item["rubrics"]) for item in items} <= set(range(1, max(DEFAULT.top_ks) + 1))
+    assert {len(item["rubrics"]) for item in items} <= set(range(1, 7))
     for item in items:
         assert sum(row["contribution"] for row in item["rubrics"]) == pytest.approx(item["margin"], abs=1e-5)
     assert svr_here(*flags, "--bank", trained / "out" / "bank", "--method", "uniform", "--out", "even") == 0

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from endpoint import SimServer
 from made_pairs import PATIENCE_S, TRAIN, files_of, last_line, write_planted
 from rig import name_judge, svr_here
-
-from svr_async.simulation.server import SimServer
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test of a module may have to train first
 

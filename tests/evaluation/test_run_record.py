@@ -135,10 +135,10 @@ def test_only_true_means_complete(tmp_path: Path, value: bool | str | None) -> N
 
 def test_no_run_is_a_usage_error(tmp_path: Path) -> None:
     """A folder without a run, or no folder at all, is the user's to correct."""
-    with pytest.raises(UsageError, match="is not a run folder") as caught:
-        Run.load(tmp_path / "nowhere")
-
-    assert caught.value.exit_code == 2
+    for folder, says in ((tmp_path, "' is not a run folder"), (tmp_path / "nowhere", "no such run: '")):
+        with pytest.raises(UsageError, match=says) as caught:
+            Run.load(folder)
+        assert caught.value.exit_code == 2
 
 
 def test_a_run_that_only_began_says_how_to_go_on(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def fitted_round(session: Session, judged: JudgedRound) -> FittedRound:
     if (result := fitted.result) is not None:
         how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
         accuracy = known_accuracy(result.dev_accuracy, fitted.curves[0].dev_pairs)
-        session.say(f"round {judged.number}: fit ended, {how}{accuracy}")
+        session.say(f"round {judged.number} fitted: {how}{accuracy}")
     return fitted
 
 

@@ -159,9 +159,9 @@ def _likeliest(first: Mapping[str, str], wanted: Sequence[str]) -> list[str]:
 async def extend(session: Session, number: int, fitted: FittedRound, carryover: RoundCarryover) -> RoundCarryover:
     """Find the support pairs, probe them, pick hard negatives, and induce from both."""
     support = find_support(session, number, fitted)
-    session.say(f"round {number}: {len(support)} support pairs")
+    session.say(f"round {number}: {len(support)} support pairs (wrong or nearly undecided)")
     negatives = await find_negatives(session, number, fitted, support)
-    session.say(f"round {number}: {len(negatives)} hard negatives")
+    session.say(f"round {number}: {len(negatives)} hard negatives (worse responses that nearly win)")
     pairs = [*support, *(negative.pair for negative in negatives)]
     sources = {negative.pair.id: negative.of for negative in negatives}
     fresh = await induced(session, f"induce-{number + 1}", pairs, sources) if pairs else ()
@@ -278,7 +278,7 @@ async def _candidates(
 
     async def ask_for_probes() -> tuple[list[str | None], Counter[str]]:
         if support:
-            session.say(f"probing {len(support)} support pairs")
+            session.say(f"writing a probe (a slightly worse response) for {len(support)} support pairs")
         answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
         return [answer.value for answer in answers], outcomes_of(answers)
 

@@ -207,7 +207,8 @@ async def judge_tasks(session: Session, stage: str, tasks: Sequence[Task], ledge
 
     async def judge() -> tuple[Floats, Counter[str]]:
         if tasks:
-            session.say(f"judging {sum(len(rubrics) for _, rubrics in tasks):,} entries of {len(tasks):,} pairs")
+            count = sum(len(rubrics) for _, rubrics in tasks)
+            session.say(f"judging {len(tasks):,} pairs: {count:,} judgements")
         return await judged_z(judges, tasks)
 
     ids = [[rubric.id for rubric in rubrics] for _, rubrics in tasks]

@@ -136,7 +136,7 @@ def read_rubrics(path: Path) -> list[tuple[str, BankRubric]]:
     try:
         lines = read_plain(path).splitlines()
     except OSError as error:
-        raise DataError(f"cannot read {path}: {reason(error)}", hint=RUBRICS_HINT) from error
+        raise DataError(f"cannot read '{path}': {reason(error)}", hint=RUBRICS_HINT) from error
     found = []
     for number, text in enumerate(lines, 1):
         if text.strip():
@@ -210,7 +210,7 @@ def read_header(folder: Path) -> Header:
             if rounds
             else "svr stages judge makes one; svr train OUT leaves one for each round in OUT/stores/round-N"
         )
-        raise UsageError(f"{folder} holds no feature store ({META} is missing)", hint=hint)
+        raise UsageError(f"'{folder}' holds no feature store ({META} is missing)", hint=hint)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Header)
     except (ValueError, SvrError) as error:
