@@ -17,14 +17,14 @@ import click
 from svr_async.commands.options import known_of, with_limits
 from svr_async.commands.progress import ProgressBar
 from svr_async.commands.screen import print_json, show, spinner, tell
-from svr_async.core.table import Line, Part, Table
+from svr_async.core.table import Line, Part
 from svr_async.engine.shutdown import ShutdownController, draining
 from svr_async.evaluation.metrics import engine_block
-from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, plural
+from svr_async.evaluation.wording import dollars, duration, percent, plural
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
-from svr_async.reports.bank_summary import ROUND_NOTE
+from svr_async.reports.bank_summary import summarise_bank
 from svr_async.reports.facts import cost_facts
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import describe_count, in_one_line
@@ -212,18 +212,10 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -
 def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]) -> Iterator[Part]:
     """Yield a table of the rounds, where the bank is, and what to do next."""
     record, out = result.record, result.folder
-    heads = {
-        "round": "round", "bank": "rubrics", "kept": "kept", "support": "support pairs",
-        "hard_negatives": "hard negatives", "judged_entries": "judgements", "dev_accuracy": "dev accuracy",
-    }  # fmt: skip
     known = enough(record["dev_pairs"])
 
-    def cell(name: str, value: float) -> str:
-        return f"{value:,}" if name != "dev_accuracy" else percent(value) if known else UNKNOWN
-
-    rows = [[cell(name, row[name]) for name in heads] for row in record["rounds"]]
     yield Line(f"bank trained on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
-    yield Table(list(heads.values()), rows, notes=(ROUND_NOTE,))
+    yield from summarise_bank(result.bank).tables[:1]
     if not known:
         yield Line(record["headline"].removeprefix("accuracy "), label="accuracy")
     yield Line(_use(record), label="for use")

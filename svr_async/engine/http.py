@@ -76,10 +76,7 @@ NO_EXTRAS = Extras()
 
 
 class HttpTransport:
-    """Posts to the wire's path below a base URL, over one session. The engine bounds the concurrency.
-
-    With `keyless` it sends nothing: the endpoint is known to need a key, which is not set.
-    """
+    """Posts to the wire's path below a base URL, over one session. The engine bounds the concurrency."""
 
     def __init__(
         self,
@@ -91,7 +88,7 @@ class HttpTransport:
         extras: Extras = NO_EXTRAS,
         keyless: bool = False,
     ) -> None:
-        self._keyless = keyless
+        self._keyless = keyless  # the endpoint needs a key, which is not set: nothing is sent
         self._url = URL(extras.with_query(f"{base_url}{extras.path or wire.path}"), encoded=True)
         self._models_url = URL(extras.with_query(f"{base_url}/models"), encoded=True)
         self._proxy = proxy_for(base_url)

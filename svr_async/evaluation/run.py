@@ -200,7 +200,7 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     listener.ended(ended)
     if shutdown.error is not None:
         error, cost = shutdown.error, pool.budget.usd / len(judged)
-        rest = f"the rest needs about ${cost * (len(run.pairs) - len(judged)):.2g}; " if cost else ""
+        rest = f"the rest needs about ${cost * (len(run.pairs) - len(judged)):.2g}, with --limit less; " if cost else ""
         hint = f"{rest}{error.hint}" if isinstance(error, BudgetError) else error.hint
         raise type(error)(f"{error.message}; {ended.left}", hint=hint)
     return ended

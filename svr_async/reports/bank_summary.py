@@ -16,15 +16,7 @@ from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
 from svr_async.reports.facts import Fact, flat_facts
 from svr_async.scoring.bank import BankHistory, BankRubric, RoundFacts, RubricBank
-from svr_async.scoring.bank_card import (
-    GENERIC,
-    accuracy_in_words,
-    bank_stats,
-    enough,
-    how_chosen,
-    in_one_level,
-    metrics_in_words,
-)
+from svr_async.scoring.bank_card import GENERIC, accuracy_in_words, bank_stats, enough, how_chosen
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
 SHOWN_RUBRICS, SHOWN_TRIALS = 100, 12  # on a page
@@ -237,8 +229,8 @@ def _rounds_table(rounds: Sequence[RoundFacts], chosen: int) -> Table:
         for head, name in measures
         if any(getattr(one, name) is not None for one in rounds)
     ]
-    heads = (f"{one.round}{' (chosen)' if one.round == chosen else ''}" for one in rounds)
-    return Table(("Round", *heads), rows, caption="Round by round", notes=(ROUND_NOTE,))
+    heads = ("Round", *(f"{one.round}{' (chosen)' if one.round == chosen else ''}" for one in rounds))
+    return Table(heads, rows, caption="Round by round", notes=(ROUND_NOTE,))
 
 
 def _measure(name: str, value: float | None) -> str:
@@ -259,7 +251,7 @@ def _facts(bank: RubricBank) -> Iterator[Fact]:
         if facts.contaminated is not None:
             note = "they share 13 words in a row with a benchmark"
             yield Fact(name="Left out", value=wording.plural(facts.contaminated, "pair"), note=note)
-        yield Fact(name="Preset of the fit", value=facts.preset or wording.UNKNOWN)
+        yield Fact(name="Preset", value=facts.preset or wording.UNKNOWN)
     for name in () if facts is None else facts.ablate:
         yield Fact(name="Ablation", value=ABLATIONS.get(name, name))
     for name, digest in bank.data_digests.items():
@@ -281,16 +273,8 @@ def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
     top, pool = min(bank.inference.top_k, len(bank)), min(bank.inference.selection_pool, len(bank))
     filler = f"; free places go to others, which weigh {weight:g}" if (weight := bank.inference.filler_weight) else ""
     yield Line(label="for use", text=f"up to {top} rubrics a prompt, from the best {pool}{filler}")
-    yield Line(label="judge", text=bank.judge or "not recorded")
-    yield Line(label="licence", text=bank.licence or "not recorded")
-    dev = {
-        name: wording.percent(value) if name.endswith("accuracy") and isinstance(value, int | float) else value
-        for name, value in metrics_in_words(bank.dev_metrics).items()
-    }
-    data = {name: digest[:12] for name, digest in bank.data_digests.items()}
-    for label, values in (("dev", dev), ("data", data)):
-        if values:
-            yield Line(wrapped=True, label=label, text=in_words(in_one_level(values)))
+    yield Line(label="accuracy", text=summarise_bank(bank).headline.removeprefix("Accuracy "), wrapped=True)
+    yield from (Line(label=fact.name.lower(), text=fact.value) for fact in _facts(bank) if fact.name != "Bank")
     if bank.history is not None and bank.history.choice is not None:
         yield Line(wrapped=True, label="structure", text=bank.history.choice.in_words())
     yield from (Line(wrapped=True, label="note", text=note) for note in bank.notes)
@@ -299,13 +283,8 @@ def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
     columns, texts = (NARROW_COLUMNS, 1) if narrow else (COLUMNS, 3)
     heads = [head for head in columns if not (alike and head == "weight")]
     rows = [[row[head] for head in heads] for row in itertools.starmap(_cells, by_criterion(chosen))]
-    yield Table(
-        heads,
-        rows,
-        caption=f"{len(chosen)} of {len(bank)} rubrics, {order}",
-        notes=(alike,) if alike else (),
-        texts=texts,
-    )
+    caption = f"{len(chosen)} of {len(bank)} rubrics, {order}"
+    yield Table(heads, rows, caption=caption, notes=(alike,) if alike else (), texts=texts)
 
 
 def _cells(entry: BankRubric, mark: str) -> dict[str, str]:

@@ -172,9 +172,9 @@ def reading_grade(view: TextView) -> float | None:
 
 
 @CHECKS.add(
-    "reads at school grade {n} or below",
+    "reads at grade {n} or below",
     "style",
-    opposite=("above_grade", "reads above school grade {n}"),
+    opposite=("above_grade", "reads above grade {n}"),
     n=whole(6, 8, 10, 12, 14),
 )
 def max_grade(response: TextView, *, n: int) -> Finding | None:
