@@ -23,15 +23,15 @@ $(STAMP): $(ALONE)
 
 demo: $(ALONE)  ## train a bank offline on pairs made from templates, judge held-out ones, explain a decision
 	@rm -rf $(DEMO)
-	@echo "1. Make pairs of our own."
+	@echo "1. Make pairs from templates."
 	@$(BIN)/python benchmarks/make_demo_pairs.py $(DEMO)
 	@printf '\n2. Train a bank of rubrics on them, with the offline rules judge: no model, no network, no key.\n'
 	@$(BIN)/svr train $(DEMO)/train.jsonl --judge rules --out $(DEMO)/trained --rounds 2
-	@printf '\n3. Judge held-out pairs with the bank; then, to compare, with the checks as they come, and by length.\n'
+	@printf '\n3. Judge held-out pairs with the bank; to compare, with the general checks alone and by length.\n'
 	@$(BIN)/svr eval $(HELD) --judge rules --bank $(DEMO)/trained/bank --out $(DEMO)/bank -q
 	@$(BIN)/svr eval $(HELD) --judge rules --method direct --out $(DEMO)/general -q > /dev/null
 	@$(BIN)/svr eval $(HELD) --method longest --out $(DEMO)/longest -q > /dev/null
-	@printf '\n4. Why was one of them decided so?\n'
+	@printf '\n4. The reasons for one of these decisions:\n'
 	@$(BIN)/svr explain $(DEMO)/bank made-message-05a
 	@printf '\n5. Was it worth it?\n'
 	@$(BIN)/python benchmarks/demo_end.py $(DEMO)

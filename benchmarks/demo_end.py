@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RUNS = (("longest", "the longer answer"), ("general", "checks as they come"), ("bank", "the bank you trained"))
-NO_MODEL = "OFFLINE RULES on made pairs, no model: it shows the machinery, not what a judge is worth."
+RUNS = (("longest", "the longer answer"), ("general", "general checks alone"), ("bank", "the bank you trained"))
+NO_MODEL = "OFFLINE RULES on made pairs, no model: this shows how the tool works, not how good a judge is."
 CELLS = 40  # of a bar of 100 %
 
 

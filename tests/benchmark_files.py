@@ -1,4 +1,4 @@
-"""A planted world in the shapes of RewardBench, RewardBench 2 and RM-Bench; RubricBench's is in `files.py`."""
+"""A planted world in the shapes of RewardBench, RewardBench 2 and RM-Bench; RubricBench's is in `svr sim --write`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import orjson
 from svr_async.core.files import write_atomic
 from svr_async.core.pair import prompt_text
 from svr_async.errors import StorageError
-from svr_async.simulation.files import SOURCE
-from svr_async.simulation.world import PlantedPair, World, seeded
+from svr_async.simulation.world import SOURCE, PlantedPair, World, seeded
 
 Counts = Mapping[str, Mapping[str, int]]
 """Rows of each subset, by benchmark."""
@@ -99,7 +98,7 @@ def _like(world: World, rng: random.Random, item: PlantedPair, text: str) -> str
 
 def _worse(world: World, rng: random.Random, item: PlantedPair, text: str) -> str | None:
     """Write another response that is clearly worse, or None if the draws give no such one."""
-    least = worth(world, item, text) - LEAST_GAP * world.kinds[item.kind].total
+    least = worth(world, item, text) - LEAST_GAP
     drawn = (world.write_response(rng, item.kind) for _ in range(MOST_TRIES))
     return next((other for other in drawn if worth(world, item, other) <= least), None)
 

@@ -17,7 +17,7 @@ import pytest
 from programs import left_out
 
 if TYPE_CHECKING:
-    from svr_async.simulation.server import SimServer
+    from endpoint import SimServer
 
 _LOOPBACK = ("127.", "::1", "localhost")
 CPU_INFO = Path("/proc/cpuinfo")

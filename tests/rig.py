@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
@@ -19,6 +18,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
+from endpoint import SimConfig, SimServer
 from forks import Forked
 
 from svr_async.commands.main import run
@@ -44,10 +44,7 @@ from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import load_templates
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.files import test_row
-from svr_async.simulation.server import SimServer
-from svr_async.simulation.world import PlantedPair, World
+from svr_async.simulation.world import PlantedPair, World, rubricbench_row
 
 QUICK: dict[str, Any] = {"wait_s": 0.001, "max_wait_s": 0.02}
 RULES = ("--judge", "rules")  # offline checks
@@ -86,7 +83,10 @@ def shown(index: int = 0, order: Order = Order.AB) -> Presentation:
 def write_bench(path: Path, count: int) -> Path:
     """Write planted pairs in RubricBench's schema."""
     world = World()
-    rows = [test_row(world, item, DOMAINS[place % len(DOMAINS)]) for place, item in enumerate(planted(count))]
+    rows = [
+        rubricbench_row(world, item) | {"domain": DOMAINS[place % len(DOMAINS)]}
+        for place, item in enumerate(planted(count))
+    ]
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return path
 
@@ -246,16 +246,6 @@ def started(args: list[str], cwd: Path, env: Mapping[str, str]) -> Forked | subp
     )  # fmt: skip
 
 
-@contextlib.contextmanager
-def sim_process(cwd: Path, *args: str | Path) -> Iterator[str]:
-    """Serve the simulated endpoint in a separate process; yields its base URL."""
-    with background("sim", "--port", "0", *args, cwd=cwd) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert " at http" in line, line
-        yield line.split(" at ")[1].split()[0]
-
-
 def wait_until(ready: Callable[[], bool], *, limit_s: float = 30.0) -> None:
     """Wait for something that happens in another process."""
     deadline = time.monotonic() + limit_s
@@ -273,11 +263,6 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the whole lines of a JSON Lines file."""
     data = path.read_bytes() if path.exists() else b""
     return [orjson.loads(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n") and line.strip()]
-
-
-def paid(log: Path, start: int = 0) -> Counter[str]:
-    """Count paid calls by request after the first `start` lines of the log."""
-    return Counter(line["key"] for line in read_lines(log)[start:] if line["paid"])
 
 
 @contextlib.contextmanager

@@ -9,8 +9,7 @@ from svr_async.adapters import Adapter, PairResult
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt
 from svr_async.core.rubric import Rubric
-from svr_async.judges.protocol import Answer, Comparisons, Preference, WrittenRubrics
-from svr_async.judges.questions import CriteriaQuestion
+from svr_async.judges.protocol import Answer, Comparisons, CriteriaQuestion, Preference, WrittenRubrics
 
 
 class UnaskedJudge:

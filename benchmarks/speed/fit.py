@@ -6,6 +6,7 @@
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --rounds 1 --pairs 10000 100000 1000000
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --rounds 1 --rubrics 256 1024 4096 16384
     python benchmarks/speed/fit.py --contenders ours-default ours-paper --platform cuda                on a GPU
+    python benchmarks/speed/fit.py --platform cuda --torch-python python3 --dense-epochs 33       PyTorch there, too
 
 Contenders: `ours-default` and `ours-paper` (the library's presets); `torch-paper` and `torch-pooled` (dense PyTorch,
 alpha over the bank or over the judged pool: dense feature and z batches, sparsemax by sort, AdamW), the same with
@@ -153,6 +154,7 @@ def _run(name: str, data: Path, pairs: int, rubrics: int, args: argparse.Namespa
         return None
     numbers = [f"--{flag}={getattr(args, flag.replace('-', '_'))}" for flag in ("rounds", "epochs", "calibration")]
     command = [python, __file__, f"--child={name}", f"--data={data}", *numbers, f"--dense-epochs={args.dense_epochs}"]
+    command += [f"--platform={args.platform}"] if args.platform else []
     if args.one_core:
         command = ["taskset", "--cpu-list", "0", *command]
     known = {**os.environ, **({"JAX_PLATFORMS": args.platform} if args.platform else {})}
@@ -334,29 +336,33 @@ def _dense_torch(data: dict, args: argparse.Namespace) -> dict:
     torch.manual_seed(0)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     rubrics, pooled = int(data["rubrics"]), "pooled" in args.child
-    net = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, rubrics))
-    raw = nn.Parameter(torch.full((rubrics,), 0.54))
+    device = torch.device("cuda" if args.platform == "cuda" else "cpu")
+    net = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, rubrics)).to(device)
+    raw = nn.Parameter(torch.full((rubrics,), 0.54, device=device))
     fused = {"fused": True} if args.child.endswith("fused") else {}
     descent = torch.optim.AdamW([*net.parameters(), raw], lr=2e-3, weight_decay=1e-4, **fused)
 
     def sparsemax(v):
         v = v - v.max(dim=1, keepdim=True).values
         ordered = v.sort(dim=1, descending=True).values
-        rank = torch.arange(1, v.shape[1] + 1, dtype=v.dtype)
+        rank = torch.arange(1, v.shape[1] + 1, dtype=v.dtype, device=device)
         threshold = (ordered.cumsum(1) - 1) / rank
         size = (ordered > threshold).sum(1, keepdim=True)
         return torch.relu(v - threshold.gather(1, size - 1))
 
     start_s, stamps = time.perf_counter() - began, [_stamp()]
-    for features, z, judged in _dense_batches(data, args.dense_epochs):
-        logits = net(torch.from_numpy(features))
+    for batch in _dense_batches(data, args.dense_epochs):
+        features, z, judged = (torch.from_numpy(array).to(device) for array in batch)
+        logits = net(features)
         if pooled:
-            logits = logits.masked_fill(~torch.from_numpy(judged), -1e9)
-        margin = (sparsemax(logits) * nn.functional.softplus(raw) * torch.from_numpy(z)).sum(1)
+            logits = logits.masked_fill(~judged, -1e9)
+        margin = (sparsemax(logits) * nn.functional.softplus(raw) * z).sum(1)
         loss = nn.functional.softplus(-margin).mean()
         descent.zero_grad()
         loss.backward()
         descent.step()
+        if args.platform == "cuda":
+            torch.cuda.synchronize()
         stamps.append(_stamp())
     return _dense_row(stamps, start_s, args, data)
 

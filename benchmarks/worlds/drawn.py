@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.simulation.catalogue import FILLERS, GENERIC, MIDDLES, OPENINGS, SHARED_WORDS, Criterion, Topic
-from svr_async.simulation.judge import MODELS, JudgeModel
+from svr_async.simulation.judge import MET_ADVANTAGE, MODELS, REPHRASED, Opinion, PlantedJudge
 from svr_async.simulation.world import (
     WORD,
     Draft,
@@ -29,9 +29,9 @@ from svr_async.simulation.world import (
     RubricReading,
     World,
     digest_of,
+    draw_bytes,
     dress,
     lay_out,
-    own_words,
     response_reading,
     seeded,
     squeeze,
@@ -271,11 +271,10 @@ class DrawnWorld(World):
 
     def __init__(self, config: DrawnConfig) -> None:
         self.config, self.seed = config, config.draw
-        self.shared_errors, self.shared_whims = config.shared_errors, config.shared_errors == 1
         rng, taken = seeded("world", config.draw), set(SHARED_WORDS)
         self._off_topics = [made_up_words(rng, WORDS_A_TYPE, taken) for _ in range(OFF_TOPICS)]
         topics = [
-            Topic(f"type-{number:02d}", "CHAT", tuple(made_up_words(rng, WORDS_A_TYPE, taken)))
+            Topic(f"type-{number:02d}", "general", tuple(made_up_words(rng, WORDS_A_TYPE, taken)))
             for number in range(config.types)
         ]
         numbered = attributes_of(config)
@@ -293,10 +292,10 @@ class DrawnWorld(World):
         rates = [(number + 1) ** -config.zipf for number in range(config.types)]
         self._borders = [sum(rates[: number + 1]) / sum(rates) for number in range(config.types)]
 
-    def models(self) -> dict[str, JudgeModel]:
+    def judges(self) -> dict[str, PlantedJudge]:
         """Return the served models with the noise and the bias of this world."""
         given: dict[str, Any] = {"noise": self.config.noise, "position_bias": self.config.position_bias}
-        return {name: replace(model, **given) for name, model in MODELS.items()}
+        return {name: DrawnJudge(self, replace(model, **given)) for name, model in MODELS.items()}
 
     def pairs(self, count: int, split: str = "train") -> Iterator[PlantedPair]:
         """Yield the first pairs of a split; labels of the test are right."""
@@ -355,7 +354,7 @@ class DrawnWorld(World):
     def read_rubric(self, text: str) -> RubricReading:
         """Recognise a rubric by its wording with any beginning, or by words of one criterion's rubrics."""
         plain = squeeze(text)
-        own = own_words(plain)
+        own = plain.partition(": ")[2] if plain.startswith(squeeze(REPHRASED)) else plain
         return RubricReading(text, digest_of(plain), self._exact[own] if own in self._exact else self._named(own))
 
     def _named(self, plain: str) -> int | None:
@@ -446,7 +445,7 @@ class DrawnWorld(World):
         kind = self.kinds[number]
         while True:
             one, other = self._met(rng, number, style), self._met(rng, number, -style)
-            if kind.value(one) - kind.value(other) >= self.config.min_margin * kind.total:
+            if kind.value(one) - kind.value(other) >= self.config.min_margin:
                 return dress(rng, one, 0.5 - GLAMOUR), dress(rng, other, 0.5 + GLAMOUR)
 
     def _write(self, rng: random.Random, number: int, draft: Draft) -> str:
@@ -465,3 +464,18 @@ class DrawnWorld(World):
 def _read_response(world: DrawnWorld, text: str) -> ResponseReading:
     plain = squeeze(text)
     return response_reading(text, plain, world.shown(plain))
+
+
+class DrawnJudge(PlantedJudge):
+    """A judge that errs alike on wordings of one criterion, in the share that its world says."""
+
+    def opinion(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> Opinion:
+        """Judge one response on one rubric; if all errors are shared, equal verdicts are settled alike too."""
+        assert isinstance(self.world, DrawnWorld)
+        shared, seen = self.world.config.shared_errors, self.sees(prompt, response, rubric)
+        drawn = reading = draw_bytes(self.key, prompt.digest, response.digest, rubric.digest)
+        if rubric.criterion is not None and uniform(drawn, 2) < shared:
+            reading = draw_bytes(self.key, "criterion", prompt.digest, response.digest, rubric.criterion)
+        whim = uniform(reading if shared == 1 else drawn, 1)
+        degree = MET_ADVANTAGE * (rubric.criterion is not None and seen) + whim
+        return Opinion(seen is not (uniform(reading, 0) < self.model.noise), degree)

@@ -29,15 +29,13 @@ from svr_async.fit.tfidf import Vocabulary, transform
 from svr_async.judges.protocol import Answer, Comparisons, Judge
 from svr_async.judges.questions import MAX_INDUCED
 from svr_async.scoring.selection import select
-from svr_async.simulation.author import Author
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.world import PlantedPair
-from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.algorithm import chosen_round, run_rounds
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.publish import chosen_round
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
-from svr_async.training.running.train import OFFLINE_WORKERS
+from svr_async.training.train import OFFLINE_WORKERS
 
 MODEL = "gpt-oss-120b"
 
@@ -72,12 +70,12 @@ class LocalJudge:
 class LocalAuthor:
     """The planted author: induction of both kinds, probes, and the same criterion in other words."""
 
-    author: Author
+    author: PlantedJudge
     name: str = "sim"
 
     async def induce(self, pair: PreferencePair, *, contrastive: bool = True) -> Answer[tuple[Rubric, ...]]:
         """Propose rubrics for a pair, or only for its chosen response."""
-        rows = self.author.induce(prompt_text(pair.prompt), pair.chosen, pair.rejected if contrastive else None)
+        rows = self.author.induce(prompt_text(pair.prompt), pair.chosen, pair.rejected if contrastive else "")
         rubrics = [Rubric(text=row.pop("rubric"), **row) for row in rows]
         return Answer(value=tuple({rubric.id: rubric for rubric in rubrics}.values())[:MAX_INDUCED])
 
@@ -112,7 +110,7 @@ class Trial:
     @cached_property
     def judge(self) -> LocalJudge:
         """The judge with the noise and bias of the world."""
-        return LocalJudge(PlantedJudge(self.world, self.world.models()[MODEL]))
+        return LocalJudge(self.world.judges()[MODEL])
 
     def known(self) -> dict[str, float]:
         """Return the accuracies of ways without training; `truth` and `all` use the true criteria and weights."""
@@ -153,7 +151,7 @@ class Trial:
         config = TrainConfig(split_seed=0, **self.settings)
         pairs = [item.pair for item in self.world.pairs(self.n_train)]
         train, dev = split_by_prompt(pairs, config.dev_share, salt=str(config.split_seed))
-        author = LocalAuthor(Author(self.world, self.judge.planted.model))
+        author = LocalAuthor(self.judge.planted)
         digest = digest_of([[pair.id, pair.chosen] for pair in pairs])
         session = Session(  # training only asks the judge to compare
             judges=TrainingJudges(judge=cast("Judge", self.judge), author=author, workers=OFFLINE_WORKERS),

@@ -14,10 +14,9 @@ import orjson
 from drawn import TEST, DrawnWorld, drawn
 
 from svr_async.core.files import write_atomic
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.files import train_row
 from svr_async.simulation.server import SimServer
-from svr_async.simulation.simulator import Simulator
+from svr_async.simulation.simulator import SimConfig, Simulator
+from svr_async.simulation.world import train_row
 
 
 def write(world: DrawnWorld, folder: Path, n_train: int, n_test: int) -> None:
@@ -31,7 +30,7 @@ def write(world: DrawnWorld, folder: Path, n_train: int, n_test: int) -> None:
 async def serve(world: DrawnWorld, port: int) -> None:
     """Serve until interrupted."""
     config = SimConfig(port=port, seed=world.seed)
-    async with SimServer(config, simulator=Simulator(config, world, world.models())) as server:
+    async with SimServer(config, simulator=Simulator(config, world.judges())) as server:
         print(f"SIMULATED, draw {world.seed}, at {server.base_url}", flush=True)
         await asyncio.Event().wait()
 

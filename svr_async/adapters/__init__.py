@@ -22,5 +22,5 @@ def get_adapter(name: str) -> Adapter:
     """Return the adapter of this name; UsageError lists the known ones."""
     if name in ADAPTERS:
         return ADAPTERS[name]
-    hint = did_you_mean(name.casefold(), ADAPTERS) or f"there are {', '.join(ADAPTERS)}"
-    raise UsageError(f"unknown benchmark {name!r}", hint=hint)
+    hint = did_you_mean(name.casefold(), ADAPTERS) or f"benchmarks are {', '.join(ADAPTERS)}"
+    raise UsageError(f"no such file or benchmark: {name!r}", hint=hint)

@@ -16,7 +16,7 @@ from svr_async.core.pair import PreferencePair, Prompt, hashed_fraction
 
 INVALID = "invalid: "
 REPEATED = "repeated rows, kept with #2, #3 … after their ids"
-CONTRADICTING = "rows with the label of an earlier row with the same texts reversed, kept"
+CONTRADICTING = "rows that repeat an earlier row with the opposite label, kept"
 
 
 @dataclass(slots=True)

@@ -67,7 +67,7 @@ RUBRICBENCH = Adapter(
     title="RubricBench",
     spelling=r"rubric[-_. ]?bench",
     reading="label: 0 = response_a is better, 1 = response_b is better (or chosen_candidate: a, b)",
-    licence="CC BY 4.0 (paper); the data card states none",
+    licence="CC BY 4.0 (paper); not stated in the data card",
     hub_id="DonJoey/rubricbench",
     hub_files=("data/train-00000-of-00001.parquet",),
     rows=(1147,),

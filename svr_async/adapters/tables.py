@@ -162,9 +162,9 @@ def data_files(path: Path) -> list[Path]:
             raise DataError(f"no data files below {path}", hint=f"accepted: {_ACCEPTED}")
         return found
     if not path.exists():
-        raise DataError(f"no such file or folder: {path}", hint="check the path")
+        raise DataError(f"no such file or folder: '{path}'", hint="check the path")
     if not _suffix(path.name):
-        raise DataError(f"cannot read {path.name}: unknown suffix", hint=f"accepted: {_ACCEPTED}")
+        raise DataError(f"cannot read '{path.name}': unknown suffix", hint=f"accepted: {_ACCEPTED}")
     return [path]
 
 

@@ -164,8 +164,8 @@ def edit(folder: str, out: Path | None, in_place: bool, by: str, reason: str, as
 
     \b
     Examples:
-      svr bank edit bank/ --disable r3fa9 --by Ana --reason "rewards length" --out edited/
-      svr bank edit bank/ --weight r3fa9 0.5 --add "Names its sources." --by Ana --reason policy --in-place
+      svr bank edit bank/ --disable r3fa9 --by Ana --reason "too long" --out new/
+      svr bank edit bank/ --weight r3fa9 0.5 --by Ana --reason policy --in-place
     """
     from svr_async.training.bank.edit import diff_banks, diff_sheet, edit_bank, save_in_place
 

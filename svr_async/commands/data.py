@@ -91,15 +91,15 @@ def fetch(name: str, out: Path | None, as_json: bool) -> None:
     \b
     Examples:
       svr data fetch rewardbench
-      svr data fetch hf:HuggingFaceH4/ultrafeedback_binarized:test_prefs --out data/
+      svr data fetch hf:HuggingFaceH4/ultrafeedback_binarized:test_prefs --out d/
     """
     found = fetch_files(parse_hub(name)) if name.startswith(HUB_SCHEME) else get_adapter(name).fetch(files=None)
     files = list(found.files)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         files = [Path(shutil.copy(file, out / file.name)) for file in files]
-    told = [found.origin, *(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB" for file in files)]
-    tell({"origin": found.origin, "files": list(map(str, files))}, "\n".join(told), as_json=as_json, line=True)
+    lines = [found.origin, *(f"  {file}  {file.stat().st_size / 2**20:.1f} MiB" for file in files)]
+    tell({"origin": found.origin, "files": list(map(str, files))}, "\n".join(lines), as_json=as_json, line=True)
 
 
 @data.command(short_help="Split pairs into train and test by their prompts.")
@@ -126,8 +126,8 @@ def split(path: Path, adapter: str, share: float, seed: int, out: Path, as_json:
         )
     write_pairs(out / "train.jsonl", train)
     write_pairs(out / "test.jsonl", test)
-    told = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
-    tell(counts, told, as_json=as_json, line=True)
+    text = f"{counts['train']:,} pairs in {out / 'train.jsonl'}, {counts['test']:,} in {out / 'test.jsonl'}"
+    tell(counts, text, as_json=as_json, line=True)
 
 
 @data.command(short_help="Count pairs that overlap with benchmarks, and leave them out.")
@@ -142,10 +142,10 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     Case, punctuation and HTML are ignored. `svr train --decontaminate` leaves out the same pairs.
 
     \b
-    Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet --out clean.jsonl
+    Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet
     """
     from svr_async.training.bank.overlap import contamination_parts
-    from svr_async.training.running.settings import contamination_of
+    from svr_async.training.settings import contamination_of
 
     counts = contamination_of(path, adapter, against, out)
     tell(counts, contamination_parts(counts, str(out or "")), as_json=as_json)

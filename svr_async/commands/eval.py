@@ -88,7 +88,7 @@ def evaluate(**flags: Any) -> int:
       svr eval rubricbench --sample --judge rules
       svr eval my_pairs.jsonl --judge http://127.0.0.1:8000/v1#my-model --dry-run
       svr eval total_dataset.json --format rmbench --judge gpt-oss-120b
-      svr eval rubricbench --judge small --escalate-to big --escalate-below 0.5 --audit-below 0.5
+      svr eval rubricbench --judge small --escalate-to big --escalate-below 0.5
 
     Every option is also a variable (SVR_EVAL_JUDGE is --judge) and a key of a --config file.
     """

@@ -16,11 +16,11 @@ import click
 from svr_async.adapters import get_adapter
 from svr_async.commands.options import known_of, with_limits
 from svr_async.commands.progress import ProgressBar
-from svr_async.commands.screen import show, spinner, tell
+from svr_async.commands.screen import spinner, tell
 from svr_async.core.integrity import require_coverage
 from svr_async.core.table import Line
-from svr_async.engine.concurrency import ShutdownController, draining
 from svr_async.engine.events import Notice, NoticeKind
+from svr_async.engine.shutdown import ShutdownController, draining
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import UsageError
 from svr_async.evaluation.items import Item
@@ -76,13 +76,10 @@ class Screen(Listener):
     def ended(self, run: Run) -> None:
         """Print the metrics and what to do next, unless the terminal has gone."""
         if not self.shutdown.hung_up:
-            tell(run.metrics, lambda: _print_summary(run), as_json=self.as_json)
-
-
-def _print_summary(run: Run) -> None:
-    show([*run_parts(run.summary), Line(f"{run.path}/report.html", label="report")])
-    again = "" if run.complete else "; the same command again judges the rest"
-    show([Line(f"svr view {shlex.quote(str(run.path))}{again}", label="next")])
+            again = "" if run.complete else "; the same command again judges the rest"
+            following = Line(f"svr view {shlex.quote(str(run.path))}{again}", label="next")
+            parts = (*run_parts(run.summary), Line(f"{run.path}/report.html", label="report"), following)
+            tell(run.metrics, parts, as_json=self.as_json)
 
 
 def run_eval(flags: Mapping[str, Any], given: frozenset[str]) -> int:

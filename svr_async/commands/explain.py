@@ -48,7 +48,7 @@ def explain(run: Path | None, item: str | None, as_json: bool, **flags: Any) -> 
 
     \b
     Examples:
-      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b 9
       svr explain runs/first
       svr explain runs/first rubric_eval_17 --calls
     """

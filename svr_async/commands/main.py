@@ -26,7 +26,7 @@ COMMANDS = {
     "explain": ("explain:explain", "Explain one decision; --calls shows requests and replies."),
     "rank": ("rank:rank", "Rank responses to a prompt, or to each prompt of a file."),
     "serve": ("serve:serve", "Serve rewards and rankings over HTTP."),
-    "view": ("pages:view", "Open the page of a run, or of two side by side."),
+    "view": ("pages:view", "Open the page of a run, of two side by side, or of a bank."),
     "runs": ("results:runs", "List runs, the latest first."),
     "report": ("pages:report", "Write runs or a bank as HTML, Markdown, LaTeX or CSV."),
     "compare": ("results:compare", "Compare runs: intervals, paired tests, judge drift."),
@@ -41,7 +41,7 @@ COMMANDS = {
     "fit": ("train:fit", "Fit a bank on a feature store."),
     "stages": ("train:stages", "Run the stages of training one by one."),
     "merge": ("results:merge", "Merge the shards of a run."),
-    "repro": ("repro:repro", "Rebuild the paper's tables."),
+    "repro": ("pages:repro", "Rebuild the paper's tables."),
     "sim": ("sim:sim", "Serve the simulated judge endpoint."),
 }
 SECTIONS = {
@@ -124,7 +124,7 @@ def svr() -> None:
 
     \b
     Try, offline and without a model:
-      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b "9."
+      svr explain --judge rules --prompt "Name a prime." --a "7 is prime." --b 9
       svr eval rubricbench --sample --judge rules
 
     Also: sim (a simulated endpoint), merge (shards), stages, repro.

@@ -86,7 +86,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> N
     try:
         values = tomllib.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
-        raise ConfigError(f"cannot read --config {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read --config '{path}': {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(f"--config {path} is not valid TOML: {error}") from error
     known = {spelling: param for param in ctx.command.params for spelling in _spellings(param)}

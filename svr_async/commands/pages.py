@@ -1,21 +1,22 @@
-"""`svr view` and `svr report`: runs and banks as pages and tables."""
+"""`svr view`, `svr report`, `svr repro`: runs, banks and the paper's results as pages and tables."""
 
 from __future__ import annotations
 
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
 from svr_async.commands import options as opt
-from svr_async.commands.options import flag, option
+from svr_async.commands.options import GroupedCommand, flag, known_of, option, together, with_limits
 from svr_async.commands.screen import spinner, tell
 from svr_async.errors import UsageError
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN] [RUN]", type=opt.PATH)
+@click.argument("runs", nargs=-1, metavar="[RUN|BANK] [RUN]", type=opt.PATH)
 @option("--out FILE", "Where to write the page. Default: a temporary file.", type=opt.PATH)
 @opt.moved_data
 @flag("--calls", "Include requests and replies; the page is larger.")
@@ -24,7 +25,7 @@ from svr_async.errors import UsageError
 def view(
     runs: tuple[Path, ...], out: Path | None, data: Path | None, calls: bool, no_open: bool, as_json: bool
 ) -> None:
-    """Open a page with every item of RUN (the latest run by default), or of two runs side by side.
+    """Open a page with every item of RUN (the latest run by default) or of two runs, or the page of a bank.
 
     Items can be searched, filtered, sorted and labelled. The page is one file that works without a network.
 
@@ -47,7 +48,7 @@ def view(
         target, n_bytes = write_page(runs, out, data=data, calls=calls)
     opened = False
     if not no_open:
-        with suppress(webbrowser.Error, OSError):  # there is no browser
+        with suppress(webbrowser.Error, OSError):  # a machine without a browser
             opened = webbrowser.open(target.resolve().as_uri())
     text = f"wrote {target} ({n_bytes / 1000:,.0f} kB){'' if opened or no_open else '; no browser to open it'}"
     tell({"out": str(target), "bytes": n_bytes, "opened": opened}, text, as_json=as_json, line=True)
@@ -95,3 +96,46 @@ def report(runs: tuple[Path, ...], out: Path | None, frontier: bool, figures: Pa
     if not of_bank and not as_json:
         found = effects_of([Run.load(run) for run in runs])
         show(effects_tables(found, "rubrics that decide", width=safe_console().width))
+
+
+@click.command(cls=GroupedCommand, context_settings=opt.HELP)
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@option("--data DIR|NAME=PATH", "Files of the benchmarks, by name.", multiple=True)
+@option("--train PATH|helpsteer3", "Pairs that banks are trained on.", default="")
+@option("--judge [ROLE=]J", "The judge of all roles, or of one.", multiple=True)
+@option("--bank [NAME=]DIR", "A trained bank, for the full one or by name.", multiple=True)
+@opt.preset
+@flag("--decontaminate", "Leave out train pairs that overlap with the benchmarks of --data.")
+@opt.limit
+@option("--figures DIR", "Draw figures too, as SVG and PNG.", type=opt.PATH)
+@opt.few_limits
+@together(opt.price, group="The endpoint")
+@opt.dry_run
+@option("--out DIR", "Folder of the results.", type=opt.FOLDER, default="runs/repro")
+@opt.common
+def repro(**flags: Any) -> int:
+    """Rebuild TABLES of the paper, or all; without TABLE, list them.
+
+    \b
+    Examples:
+      svr repro all --data simulated/ --judge gpt-4o-mini --dry-run
+      svr repro rubricbench --train helpsteer3 --judge gpt-oss-120b --budget 50
+    """
+    from svr_async.reproduction.paper import list_tables, load_recipes
+    from svr_async.reproduction.reproduce import count, reproduce
+    from svr_async.reproduction.runner import ReproSettings, by_name, data_files, training_source
+
+    if not flags["tables"]:
+        click.echo(list_tables())
+        return 0
+    recipes, data = load_recipes(), data_files(flags["data"])
+    judge, judges = by_name(flags["judge"], "judge", tuple(recipes.roles))
+    bank, banks = by_name(flags["bank"], "bank", tuple(recipes.banks))
+    adapter, train = training_source(flags["train"], data)
+    named = {"judge": judge, "judges": judges, "banks": ({"full": bank} if bank else {}) | banks}
+    values = with_limits({**flags, "dry_run": False}) | named | {"data": data, "train": train, "adapter": adapter}
+    settings = ReproSettings(**known_of(ReproSettings, values))
+    say = (lambda _: None) if flags["as_json"] else lambda text: click.echo(text, err=True)
+    done = (count if flags["dry_run"] else reproduce)(settings, flags["tables"], say)
+    tell(done.as_json(), done.in_words(), as_json=flags["as_json"])
+    return 0

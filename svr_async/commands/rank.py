@@ -52,8 +52,8 @@ def rank(**flags: Any) -> None:
 
     \b
     Examples:
-      svr rank --judge rules --prompt "Say it in one sentence: what is bread?" "Baked dough." "It is food. We bake it."
-      svr rank samples.jsonl --judge gpt-oss-120b --bank banks/mine --schedule circle --out ranked.jsonl
+      svr rank --judge rules --prompt "Name a prime." "7 is prime." "9." "Eleven."
+      svr rank samples.jsonl --judge gpt-oss-120b --bank mine --out ranked.jsonl
     """
     pointwise = flags["method"] == "pointwise"
     if flags["bank"] is None and (pointwise or flags["top_k"] is not None):

@@ -136,7 +136,8 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
 
     found = [_facts(path, metrics) for path, metrics in runs_under(folders or (Path("runs"),))]
     if not found and not as_json:
-        raise UsageError(f"no runs under {', '.join(map(str, folders)) or './runs'}", hint="svr eval judges a run")
+        places = ", ".join(f"'{one}'" for one in folders)
+        raise UsageError(f"no runs under {places or './runs'}", hint="svr eval judges a run")
     heads = ("run", "benchmark", "method", "judge", "pairs", "accuracy", "cost", "when")
     rows = [
         (

@@ -140,5 +140,5 @@ def text_of(flag: str, value: str) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(
-            f"cannot read {flag} {value}: {why}", hint="@FILE reads a text from a file; @@ starts a text with @"
+            f"cannot read {flag} '{value}': {why}", hint="@FILE reads a text from a file; @@ starts a text with @"
         ) from error

@@ -49,7 +49,7 @@ def serve(**flags: Any) -> None:
     \b
     Example:
       svr serve --bank runs/demo/trained/bank --judge rules --listen 8080
-      curl --json '{"prompt": "Name a colour.", "a": "Blue.", "b": "No."}' http://127.0.0.1:8080/v1/svr/compare
+      curl --json @pair.json http://127.0.0.1:8080/v1/svr/compare
     """
     from svr_async.engine.concurrency import run_whole
     from svr_async.judges.open_judge import JudgeSpec
@@ -81,7 +81,7 @@ def _server(flags: dict[str, Any]) -> RewardServer:
 
 async def _serve(server: RewardServer) -> None:
     """Serve until SIGINT or SIGTERM, then let running requests end."""
-    from svr_async.engine.concurrency import stop_event
+    from svr_async.engine.shutdown import stop_event
 
     with stop_event() as stop:
         async with server:

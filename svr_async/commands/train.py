@@ -64,7 +64,7 @@ def train(**flags: Any) -> int:
     \b
     Examples:
       svr train pairs.jsonl --judge rules --out banks/mine
-      svr train pairs.jsonl --judge gpt-oss-120b --base-url http://127.0.0.1:8000/v1 --out banks/mine
+      svr train pairs.jsonl --judge http://127.0.0.1:8000/v1#my-model --out mine
     """
     from svr_async.commands.train_run import run_train
 
@@ -94,7 +94,7 @@ def fit(**flags: Any) -> int:
     Examples:
       svr-fit store/ --out banks/mine --top-k 12
       svr-fit banks/mine/stores/round-3 --out banks/again
-      svr-fit store/ --out banks/swept --sweep seed=0..4 --sweep sparsity=0.03,0.1,0.3
+      svr-fit store/ --out swept --sweep seed=0..4 --sweep sparsity=0.03,0.1,0.3
     """
     from svr_async.commands.train_run import run_fit
 
@@ -143,7 +143,7 @@ def judge(**flags: Any) -> int:
     """Judge pools of rubrics on PAIRS and write a feature store for svr-fit.
 
     \b
-    Example:  svr stages judge pairs.jsonl --candidates candidates.jsonl --judge rules --out store/
+    Example:  svr stages judge p.jsonl --candidates c.jsonl --judge rules --out s
     """
     from svr_async.commands.train_run import run_judge
 
@@ -165,15 +165,15 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     \b
     Examples:
       svr stages store banks/mine/stores/round-3
-      svr stages store store/ --pairs pairs.jsonl --rubrics rubrics.jsonl --z z.npz
+      svr stages store store/ --pairs pairs.jsonl --rubrics r.jsonl --z z.npz
     """
     from svr_async.adapters import get_adapter
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
-    from svr_async.training.rounds.config import FitTerms
-    from svr_async.training.running.settings import refuse_benchmark_for_training
-    from svr_async.training.store.files import facts_in_words, load_store, store_facts
-    from svr_async.training.store.imported import import_store
+    from svr_async.training.imported import facts_in_words, import_store, store_facts
+    from svr_async.training.rounds.config import config_of
+    from svr_async.training.rounds.store import load_store
+    from svr_async.training.settings import refuse_benchmark_for_training
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if any(files) and not all(files):
@@ -181,10 +181,9 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
             "a store is made of --pairs, --rubrics and --z", hint="give all three, or only STORE to show it"
         )
     if all(files):
-        refuse_benchmark_for_training(flags["pairs"])
-        refuse_benchmark_for_training(flags["adapter"])
+        refuse_benchmark_for_training(flags["pairs"], flags["adapter"])
         dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-        options = {"terms": FitTerms(seed=flags["seed"]), "judge": flags["judge"]}
+        options = {"config": config_of("default", seed=flags["seed"]), "judge": flags["judge"]}
         import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, **options)
     facts = store_facts(load_store(folder), folder)
     size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB"

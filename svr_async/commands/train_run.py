@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,23 +17,24 @@ import click
 from svr_async.commands.options import known_of, with_limits
 from svr_async.commands.progress import ProgressBar
 from svr_async.commands.screen import print_json, show, spinner, tell
-from svr_async.core.table import Line, Part, Table
-from svr_async.engine.concurrency import ShutdownController, draining
+from svr_async.core.table import Line, Part
+from svr_async.engine.shutdown import ShutdownController, draining
 from svr_async.evaluation.metrics import engine_block
-from svr_async.evaluation.wording import UNKNOWN, dollars, duration, percent, plural
+from svr_async.evaluation.wording import dollars, duration, percent, plural
 from svr_async.fit.history import EpochRecord, FitCurve
 from svr_async.judges.open_judge import JudgeSpec, OpenJudge
 from svr_async.observability.tracking import hand_over, training_facts
+from svr_async.reports.bank_summary import summarise_bank
 from svr_async.reports.facts import cost_facts
 from svr_async.reports.files import write_bank
 from svr_async.reports.text import describe_count, in_one_line
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough
-from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
+from svr_async.training.refit import FitSettings, fit_store, sweep_lines
+from svr_async.training.rounds.dry_run import ASSUMED, ASSUMPTIONS, count_rounds
 from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
-from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines
-from svr_async.training.running.settings import TrainingListener, TrainSettings
-from svr_async.training.running.train import (
+from svr_async.training.settings import TrainingListener, TrainSettings
+from svr_async.training.train import (
     TrainResult,
     Used,
     Work,
@@ -128,8 +129,8 @@ def run_train(flags: Mapping[str, Any]) -> int:
         print_json({**result.record, "bank_digest": result.bank.digest, **asked, **author})
     else:
         show(_training_parts(result, time.monotonic() - begun, {"calls": asked, "author": written}))
-    told = {**result.record, **asked}
-    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), told)
+    summary = {**result.record, **asked}
+    facts = partial(training_facts, "train", settings.out, known_of(TrainSettings, flags), summary)
     hand_over(flags["track"], facts, partial(click.echo, err=True))
     require_answers(result.record["outcomes"], settings.min_coverage, settings.out / "failures.jsonl")
     return 0
@@ -171,7 +172,7 @@ def run_judge(flags: Mapping[str, Any]) -> int:
     with TrainScreen(quiet=flags["quiet"]) as screen:
         store, outcomes, used = judge(settings, rubrics, out, screen)
     asked, entries = asked_block(used, "judge"), store.arrays.n_entries
-    text = f"{entries:,} judged entries on {len(rubrics)} rubrics in {out}"
+    text = f"{entries:,} judgements of pairs on {len(rubrics)} rubrics in {out}"
     text += f"\ncalls: {in_one_line(cost_facts(asked))}" if asked else ""
     text += "".join(f"\nwarning: {line}" for line in unanswered_lines(outcomes))
     record = {"entries": entries, "rubrics": len(rubrics), "outcomes": outcomes, **asked}
@@ -203,7 +204,7 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -
         count = count_training(settings, work)
     text = describe_count(count)
     if count is not None and work is count_rounds:
-        count, text = count | {"assumed": asdict(ASSUMED)}, f"{text}\n  {ASSUMED.in_words()}"
+        count, text = count | {"assumed": ASSUMED}, f"{text}\n  {ASSUMPTIONS}"
     tell(count, text, as_json=flags["as_json"] and count is not None)
     return 0
 
@@ -211,15 +212,10 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -
 def _training_parts(result: TrainResult, wall_s: float, calls: Mapping[str, Any]) -> Iterator[Part]:
     """Yield a table of the rounds, where the bank is, and what to do next."""
     record, out = result.record, result.folder
-    names = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "dev_accuracy")
     known = enough(record["dev_pairs"])
 
-    def cell(name: str, value: float) -> str:
-        return f"{value:,}" if name != "dev_accuracy" else percent(value) if known else UNKNOWN
-
-    rows = [[cell(name, row[name]) for name in names] for row in record["rounds"]]
     yield Line(f"bank trained on {plural(record['train_pairs'], 'pair')} · {record['judge']}")
-    yield Table([name.replace("_", " ") for name in names], rows)
+    yield from summarise_bank(result.bank).tables[:1]
     if not known:
         yield Line(record["headline"].removeprefix("accuracy "), label="accuracy")
     yield Line(_use(record), label="for use")

@@ -106,7 +106,7 @@ def save(path: Path, value: Export | State) -> None:
 def load_export(folder: Path) -> Export:
     """Read `export.json`; UsageError if it is missing, ArtefactError if it is damaged."""
     if not (folder / EXPORT).exists():
-        raise UsageError(f"{folder} holds no export", hint="svr batch export FOLDER eval … writes one")
+        raise UsageError(f"'{folder}' holds no export", hint="svr batch export FOLDER eval … writes one")
     return _load(folder / EXPORT, Export, EXPORT_AGAIN)
 
 

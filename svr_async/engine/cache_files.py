@@ -109,7 +109,7 @@ def _read(path: Path) -> Iterator[tuple[bytes, Reply]]:
                     yield _row(line, f"{path} line {number}")
     except (OSError, EOFError, zlib.error) as error:
         text = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"cannot read {path}: {text}", hint=WRITTEN_BY) from error
+        raise ConfigError(f"cannot read '{path}': {text}", hint=WRITTEN_BY) from error
 
 
 def _row(line: bytes, where: str) -> tuple[bytes, Reply]:

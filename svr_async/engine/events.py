@@ -1,6 +1,6 @@
 """Events and notices of an engine: one frozen record per event, handed to each observer as it happens.
 
-Progress, JSON logs, OpenTelemetry and Prometheus read the same events. Without observers there is no `Watch`, and the
+Progress, JSON logs, OpenTelemetry and Prometheus read the same events. Without observers no `Watch` exists, and the
 engine builds no records. Notices are lines for a person: retries, long waits, one-time warnings.
 """
 
@@ -159,6 +159,40 @@ Event: TypeAlias = (
 )
 Observer: TypeAlias = Callable[[Event], None]
 """Called on the event loop for each event: it returns at once, does no I/O, and never blocks."""
+
+SUMMED = (
+    "sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost", "prompt_tokens",
+    "cached_tokens", "completion_tokens",
+)  # fmt: skip
+
+
+class Latest:
+    """An observer that keeps the last snapshot of each engine; another thread may read it."""
+
+    def __init__(self) -> None:
+        self._by_source: dict[int, Snapshot] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Keep a snapshot; ignore other events."""
+        if isinstance(event, Snapshot):
+            self._by_source[event.source] = event
+
+    def sums(self, field: str) -> dict[str, float]:
+        """Return one fact by model, summed over the engines that know it; the model is "" before the first request."""
+        found: dict[str, float] = {}
+        for snapshot in list(self._by_source.values()):
+            value = getattr(snapshot.stats, field)
+            if value is not None:
+                found[snapshot.model] = found.get(snapshot.model, 0) + value
+        return found
+
+    def totals(self) -> dict[str, int | float | None]:
+        """Return the sums over all engines; `usd` is None if the cost of one of them is unknown."""
+        engines = [snapshot.stats for snapshot in self._by_source.values()]
+        sums: dict[str, int | float | None] = {name: sum(getattr(stats, name) for stats in engines) for name in SUMMED}
+        dollars = [stats.usd for stats in engines if stats.usd is not None]
+        return sums | {"usd": sum(dollars) if len(dollars) == len(engines) else None}
+
 
 _OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("svr_observers", default=())
 

@@ -30,7 +30,7 @@ from svr_async.engine.secrets import Secret, Secrets
 from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.engine.wires import Wire
 from svr_async.engine.wires.openai import WIRE as OPENAI
-from svr_async.errors import RefusedError, UsageError, system_words
+from svr_async.errors import AuthError, RefusedError, UsageError, system_words
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
@@ -86,7 +86,9 @@ class HttpTransport:
         timeout_s: float = 600.0,
         wire: Wire = OPENAI,
         extras: Extras = NO_EXTRAS,
+        keyless: bool = False,
     ) -> None:
+        self._keyless = keyless  # the endpoint needs a key, which is not set: nothing is sent
         self._url = URL(extras.with_query(f"{base_url}{extras.path or wire.path}"), encoded=True)
         self._models_url = URL(extras.with_query(f"{base_url}/models"), encoded=True)
         self._proxy = proxy_for(base_url)
@@ -101,6 +103,10 @@ class HttpTransport:
 
         A request on a connection that the server had closed while it was idle is sent again once.
         """
+        if self._keyless:
+            raise CallFailedError(
+                _final(f"no API key for {self._url.host}", "set the variable with the key", AuthError)
+            )
         try:
             async with asyncio.timeout(self._timeout_s):
                 try:
@@ -225,14 +231,15 @@ def classify_exception(error: Exception, url: URL) -> Failure:
         return _failed(detail, "proxy", False).failure
     unknown = isinstance(error, aiohttp.ClientConnectorDNSError) and error.os_error.errno == socket.EAI_NONAME
     if unknown or isinstance(error, aiohttp.InvalidURL):
-        return _final(f"unknown host {url.host!r}", "check the judge's address")
+        hint = "check the network and the judge's address, or judge offline with --judge rules"
+        return _final(f"unknown host {url.host!r}", hint)
     if isinstance(error, aiohttp.ClientConnectorError):
         return _failed(f"cannot connect to {where}: {system_words(error.os_error)}", name, False).failure
     return _failed(f"the connection to {where} failed: {name} {error}".strip(), name).failure
 
 
-def _final(detail: str, hint: str) -> Failure:
-    return Failure(kind=Kind.RUN, error=RefusedError, detail=detail, hint=hint)
+def _final(detail: str, hint: str, error: type[RefusedError] = RefusedError) -> Failure:
+    return Failure(kind=Kind.RUN, error=error, detail=detail, hint=hint)
 
 
 def _failed(detail: str, signature: str, billed: bool = True) -> CallFailedError:

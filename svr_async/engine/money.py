@@ -65,7 +65,7 @@ class Budget:
             hint = "run the same command again to continue; it may send as many calls again"
             raise BudgetError(f"--max-calls {self.max_calls} is reached", hint=hint)
         if self.max_usd is not None and self._expected() >= self.max_usd:
-            hint = "replies are kept; run the same command again to continue; it may spend as much again"
+            hint = "the same command continues and may spend as much again; with --dry-run it prices the rest"
             raise BudgetError(f"--budget ${self.max_usd:g} is reached (${self.usd:.4f} spent)", hint=hint)
         self.calls += 1
         self.in_flight += 1

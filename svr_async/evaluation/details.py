@@ -12,12 +12,13 @@ from typing import Any
 from svr_async.adapters.tables import STDIN
 from svr_async.engine.cache import Cache
 from svr_async.engine.cache_files import refuse_missing
-from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.engine.failures import FailureLog
 from svr_async.engine.money import Price
 from svr_async.engine.reply import Reply
 from svr_async.engine.request import Request
 from svr_async.engine.secrets import Secrets, environment_secrets
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.errors import SvrError, UsageError, did_you_mean
 from svr_async.evaluation.items import Exchange, Exchanges, Item
 from svr_async.evaluation.judging import evaluation_of, judge_pairs, open_judge_pool

@@ -116,9 +116,10 @@ def _sentence(verdict: Verdict, test: PairedTest | None, margin: float, refusals
         return f"The runs cannot be compared: {refusals[0]}{more}."
     span = f"{points(test.difference)} points, 95 % interval {points(test.ci95.low)} to {points(test.ci95.high)}"
     on_pairs = f"{span}, on {plural(test.n, 'pair')}"
-    loss = f"A loss of more than {100 * margin:g} points" if margin else "A loss"
+    tolerated = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
+    loss = f"A loss of more than {tolerated}" if margin else "A loss"
     if verdict is Verdict.PASSED:
-        return f"No loss beyond {100 * margin:g} points: {on_pairs}."
+        return f"No loss beyond {tolerated}: {on_pairs}."
     if verdict is Verdict.FAILED:
         return f"{loss} is shown: {on_pairs}."
     return f"{loss} is not shown, but up to {points(-test.ci95.low).lstrip('+')} points are possible: {on_pairs}."

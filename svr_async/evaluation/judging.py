@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from svr_async.core.integrity import joined_marks
 from svr_async.core.pair import PreferencePair
 from svr_async.core.verdict import Outcome
-from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.money import Budget
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item, item_from

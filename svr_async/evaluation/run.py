@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from svr_async.adapters.pair_files import usable
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import prompt_text
-from svr_async.engine.concurrency import ShutdownController, run_whole
+from svr_async.engine.concurrency import run_whole
 from svr_async.engine.events import Notice
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.engine.stats import EngineStats
-from svr_async.errors import SvrError, UsageError
+from svr_async.errors import BudgetError, SvrError, UsageError
 from svr_async.evaluation.items import Item, confident_mistakes
 from svr_async.evaluation.judging import (
     Evaluation,
@@ -26,14 +27,8 @@ from svr_async.evaluation.judging import (
     open_judge_pool,
 )
 from svr_async.evaluation.metrics import costs_block
-from svr_async.evaluation.run_folder import (
-    Run,
-    RunFacts,
-    Texts,
-    begin_run,
-    reports,
-    write_results,
-)
+from svr_async.evaluation.results import RunFacts, begin_run, write_results
+from svr_async.evaluation.run_folder import Run, Texts, reports
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, share_in_words
@@ -204,8 +199,10 @@ async def _judge_and_write(run: PreparedRun, pool: JudgePool, evaluation: Evalua
     ended = replace(end_run(run, judged, facts, [evaluation.tallied()]), signal=shutdown.signal)
     listener.ended(ended)
     if shutdown.error is not None:
-        error = shutdown.error
-        raise type(error)(f"{error.message}; {ended.left}", hint=error.hint)
+        error, cost = shutdown.error, pool.budget.usd / len(judged)
+        rest = f"the rest needs about ${cost * (len(run.pairs) - len(judged)):.2g}, with --limit less; " if cost else ""
+        hint = f"{rest}{error.hint}" if isinstance(error, BudgetError) else error.hint
+        raise type(error)(f"{error.message}; {ended.left}", hint=hint)
     return ended
 
 

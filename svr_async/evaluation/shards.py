@@ -10,8 +10,9 @@ from typing import Any
 from svr_async.core.files import write_atomic
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.metrics import added_costs
+from svr_async.evaluation.results import RunFacts, begin_run
 from svr_async.evaluation.run import end_run
-from svr_async.evaluation.run_folder import Run, RunFacts, begin_run
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import from_plain
 from svr_async.evaluation.setup import PreparedRun, prepare
 from svr_async.judges.limits import WHOLE, Share, share_in_words

@@ -41,13 +41,14 @@ class Structure:
 
     def in_words(self) -> str:
         """Return the structure in a few words."""
+        most = f"up to {self.top_k} rubrics a prompt"
         if self.solver == "shrunken":
-            return f"one shrunken weight per rubric, top {self.top_k}"
+            return f"one shrunken weight per rubric, {most}"
         if not self.sparsity:
-            return f"one weight per rubric, top {self.top_k}"
-        groups = "no groups of prompts" if self.groups == 1 else f"{self.groups} groups of prompts"
-        shared = f", in common {self.common:g}" if self.common else ""
-        return f"{groups}, sparsity {self.sparsity:g}{shared}, top {self.top_k}"
+            return f"one weight per rubric, {most}"
+        groups = "one group of prompts" if self.groups == 1 else f"{self.groups} groups of prompts"
+        shared = f", shared {self.common:g}" if self.common else ""
+        return f"{groups}, sparsity {self.sparsity:g}{shared}, {most}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from svr_async.engine.request import Question, Request
 from svr_async.engine.wires import Settings
 from svr_async.errors import UsageError
 from svr_async.judges.profiles import Profile
-from svr_async.judges.protocol import Answer, Comparisons, Judge, Preference, Reasked, WrittenRubrics
-from svr_async.judges.questions import CriteriaQuestion, QuestionWriter, read_text
+from svr_async.judges.protocol import Answer, Comparisons, CriteriaQuestion, Judge, Preference, Reasked, WrittenRubrics
+from svr_async.judges.questions import QuestionWriter, read_text
 from svr_async.judges.templates import Material, clean
 
 if TYPE_CHECKING:

@@ -261,8 +261,11 @@ def transport_to(profile: Profile, base_url: str, *, timeout_s: float, ray: str 
 
         return RayTransport(ray, base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
     from svr_async.engine.http import HttpTransport
+    from svr_async.judges.profiles import known_endpoints
 
-    return HttpTransport(base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras)
+    keyed = {one["base_url"] for one in known_endpoints().values() if one["key_env"]}
+    keyless = base_url in keyed and not key and not profile.headers
+    return HttpTransport(base_url, key, timeout_s=timeout_s, wire=profile.spoken, extras=extras, keyless=keyless)
 
 
 def extras_of(profile: Profile) -> Extras:

@@ -213,7 +213,7 @@ def _read_tables(path: Path) -> dict[str, dict[str, Any]]:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: a setting stands outside a [judge] table ({error})") from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        raise ConfigError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from error
 
 
 def _profile(name: str, table: Mapping[str, Any], source: str) -> Profile:
@@ -287,7 +287,7 @@ def key_hint(variable: str) -> str:
         return 'the profile names no variable for a key: set key_env = "NAME" in judges.toml'
     if os.environ.get(variable):
         return f"check the key in ${variable}: it is set, and refused"
-    return f"set ${variable} to its key, then run the same command again"
+    return f"set ${variable} to its key and run again, or judge offline with --judge rules"
 
 
 # --- from a judge's name to its profile -------------------------------------------------------------------------------

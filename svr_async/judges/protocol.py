@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from svr_async.core.integrity import Marks
 from svr_async.core.pair import PreferencePair, Presentation, Prompt, Side
 from svr_async.core.rubric import Rubric
 from svr_async.core.verdict import Contribution, Outcome, RubricComparison
 from svr_async.errors import UsageError
-
-if TYPE_CHECKING:
-    from svr_async.judges.questions import CriteriaQuestion
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -115,6 +112,17 @@ class Judge(Protocol):
     async def score(self, prompt: Prompt, response: str, rubrics: Sequence[Rubric]) -> Answer[Mapping[str, float]]:
         """Score one response alone on each rubric, in [0, 1]; a rubric it cannot decide is absent."""
         raise _unable(self.name, "score by rubrics")
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaQuestion:
+    """Which new criteria repeat a known one, or an earlier new one, in other words.
+
+    A request labels the known texts K1, K2 … and the new ones N1, N2 and so on.
+    """
+
+    known: tuple[str, ...]
+    new: tuple[str, ...]
 
 
 class Author(Protocol):

@@ -18,7 +18,7 @@ from svr_async.core.verdict import RubricComparison, Verdict
 from svr_async.engine.request import Question, ReplyRejectedError, Request
 from svr_async.engine.wires import Form, Params
 from svr_async.judges.profiles import Profile
-from svr_async.judges.protocol import Comparisons, Preference, WrittenRubrics
+from svr_async.judges.protocol import Comparisons, CriteriaQuestion, Preference, WrittenRubrics
 from svr_async.judges.reader import by_rubric, json_values, read_better, read_direct, read_list, read_verdict
 from svr_async.judges.templates import Material, Templates, clean
 
@@ -166,7 +166,9 @@ class QuestionWriter:
     def same_criterion(self, asked: CriteriaQuestion) -> Question[Mapping[str, str | None]]:
         """Ask which new criteria repeat listed ones."""
         material = Material({"KNOWN": _labelled("K", asked.known), "NEW": _labelled("N", asked.new)})
-        return self.question("same_criterion", material, asked.read, dict, TOKENS_PER_LABEL * (2 + len(asked.new)))
+        return self.question(
+            "same_criterion", material, partial(read_same, asked), dict, TOKENS_PER_LABEL * (2 + len(asked.new))
+        )
 
     def request(self, name: str, material: Material) -> Request:
         """Return the request that shows `material` in the words and the layout of the template `name`."""
@@ -294,29 +296,19 @@ def read_text(text: str) -> str:
     return clean(text.strip())
 
 
-@dataclass(frozen=True, slots=True)
-class CriteriaQuestion:
-    """Which new criteria repeat a known one, or an earlier new one, in other words.
+def read_same(asked: CriteriaQuestion, reply: str) -> dict[str, str | None]:
+    """Return the label that each new label repeats, or None; unreadable entries are left out.
 
-    A request labels the known texts K1, K2 … and the new ones N1, N2 and so on.
+    ReplyRejectedError if the reply holds no object `same_as` at all.
     """
-
-    known: tuple[str, ...]
-    new: tuple[str, ...]
-
-    def read(self, reply: str) -> dict[str, str | None]:
-        """Return the label that each new label repeats, or None; unreadable entries are left out.
-
-        ReplyRejectedError if the reply holds no object `same_as` at all.
-        """
-        held = [value.get("same_as") for value, _, _ in json_values(reply) if isinstance(value, dict)]
-        found = [one for one in held if isinstance(one, dict)]
-        if not found:
-            raise ReplyRejectedError('Your answer held no JSON object with a "same_as" object.')
-        new = [f"N{number}" for number in range(1, len(self.new) + 1)]
-        labels = [None, *new, *(f"K{number}" for number in range(1, len(self.known) + 1))]
-        last = found[-1]
-        return {name: last[name] for name in new if name in last and last[name] in labels and last[name] != name}
+    held = [value.get("same_as") for value, _, _ in json_values(reply) if isinstance(value, dict)]
+    found = [one for one in held if isinstance(one, dict)]
+    if not found:
+        raise ReplyRejectedError('Your answer held no JSON object with a "same_as" object.')
+    new = [f"N{number}" for number in range(1, len(asked.new) + 1)]
+    labels = [None, *new, *(f"K{number}" for number in range(1, len(asked.known) + 1))]
+    last = found[-1]
+    return {name: last[name] for name in new if name in last and last[name] in labels and last[name] != name}
 
 
 def _labelled(letter: str, texts: tuple[str, ...]) -> str:

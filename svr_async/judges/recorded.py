@@ -153,7 +153,7 @@ def load_recorded(path: Path, prompts: Mapping[str, Prompt]) -> RecordedJudge | 
     try:
         text = read_plain(path, MOST_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        raise ConfigError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from error
     lines = [(f"{path} line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if path.suffix.lower() == CSV:
         return _load_scores(path, _csv_rows(path, text))

@@ -113,7 +113,7 @@ def _text_of(path: Path) -> str:
         return read_plain(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot read the prompt {path}: {why}") from error
+        raise ConfigError(f"cannot read the prompt '{path}': {why}") from error
 
 
 def _parse(name: str, text: str) -> Template:

@@ -9,9 +9,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, core, start_http_server
 from prometheus_client.metrics_core import Metric
 
-from svr_async.engine.events import AttemptEnded, CallEnded, Event, ItemFailed, Snapshot
+from svr_async.engine.events import AttemptEnded, CallEnded, Event, ItemFailed, Latest, Snapshot
 from svr_async.errors import UsageError
-from svr_async.observability.session import Latest
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600)
 FACTS = (

@@ -9,44 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from svr_async.engine.events import Event, Observer, RunEnded, RunStarted, Snapshot, observing
+from svr_async.engine.events import Latest, Observer, RunEnded, RunStarted, observing
 from svr_async.engine.secrets import Secrets, environment_secrets
 from svr_async.errors import UsageError
 from svr_async.observability.jsonlog import JsonLog
 
 Say = Callable[[str], None]
-SUMMED = (
-    "sent", "cache_hits", "joined", "retries", "rate_limited", "repaired", "failed", "lost", "prompt_tokens",
-    "cached_tokens", "completion_tokens",
-)  # fmt: skip
-
-
-class Latest:
-    """An observer that keeps the last snapshot of each engine; another thread may read it."""
-
-    def __init__(self) -> None:
-        self._by_source: dict[int, Snapshot] = {}
-
-    def __call__(self, event: Event) -> None:
-        """Keep a snapshot; ignore other events."""
-        if isinstance(event, Snapshot):
-            self._by_source[event.source] = event
-
-    def sums(self, field: str) -> dict[str, float]:
-        """Return one fact by model, summed over the engines that know it; the model is "" before the first request."""
-        found: dict[str, float] = {}
-        for snapshot in list(self._by_source.values()):
-            value = getattr(snapshot.stats, field)
-            if value is not None:
-                found[snapshot.model] = found.get(snapshot.model, 0) + value
-        return found
-
-    def totals(self) -> dict[str, int | float | None]:
-        """Return the sums over all engines; `usd` is None if the cost of one of them is unknown."""
-        engines = [snapshot.stats for snapshot in self._by_source.values()]
-        sums: dict[str, int | float | None] = {name: sum(getattr(stats, name) for stats in engines) for name in SUMMED}
-        dollars = [stats.usd for stats in engines if stats.usd is not None]
-        return sums | {"usd": sum(dollars) if len(dollars) == len(engines) else None}
 
 
 @dataclass(slots=True)

@@ -16,15 +16,7 @@ from svr_async.evaluation.summary import number
 from svr_async.evaluation.wording import against_chance
 from svr_async.reports.facts import Fact, flat_facts
 from svr_async.scoring.bank import BankHistory, BankRubric, RoundFacts, RubricBank
-from svr_async.scoring.bank_card import (
-    GENERIC,
-    accuracy_in_words,
-    bank_stats,
-    enough,
-    how_chosen,
-    in_one_level,
-    metrics_in_words,
-)
+from svr_async.scoring.bank_card import GENERIC, accuracy_in_words, bank_stats, enough, how_chosen
 
 SHOWN = 20  # rubrics on a terminal, and ids of a rubric's pairs
 SHOWN_RUBRICS, SHOWN_TRIALS = 100, 12  # on a page
@@ -32,6 +24,10 @@ LEAST_ACTIVE = 5e-5  # a lower activation rate would be shown as 0.00 %
 FURTHER = "↳ "  # a further wording of the criterion above
 COLUMNS = ("id", "weight", "active %", "seen", "supports", "domain", "facet", "rubric")
 NARROW_COLUMNS = ("id", "weight", "active %", "rubric")
+ROUND_NOTE = (
+    "Judgement: one rubric on one pair. Support pair: decided wrongly or nearly so. "
+    "Hard negative: a worse response that nearly wins."
+)
 NO_HISTORY = "This bank keeps no history of its fit: it was merged, or is of an older version."
 ABLATIONS = {
     "induction": "contrastive induction: rubrics describe good responses instead of contrasting two",
@@ -154,17 +150,28 @@ def _rubric_table(rubrics: Sequence[BankRubric]) -> Table:
     """Return the rubrics that decide most: by weight times activation, then by weight, then by id."""
     active = [entry for entry in rubrics if entry.activation_rate >= LEAST_ACTIVE] or list(rubrics)
     order = sorted(active, key=lambda entry: (-entry.weight * entry.activation_rate, -entry.weight, entry.id))
-    rows = [
+    shown, alike = by_criterion(order)[:SHOWN_RUBRICS], _one_weight(rubrics)
+    checks = all(entry.rubric.check for entry, _ in shown)
+    cells = [("Rubric", "Weight", "Activation", "Product", "Domain and facet")]
+    cells += [
         (
             f"{mark}{entry.text}", f"{entry.weight:.3f}", wording.percent(entry.activation_rate, 2),
-            f"{entry.weight * entry.activation_rate:.3f}", " · ".join(_tags(entry)),
+            f"{entry.weight * entry.activation_rate:.3f}", " · ".join(_tags(entry, check=not checks)),
         )
-        for entry, mark in by_criterion(order)[:SHOWN_RUBRICS]
+        for entry, mark in shown
     ]  # fmt: skip
-    note = "By the product of weight and activation, which is the mean of alpha over the training prompts."
-    heads = ("Rubric", "Weight", "Activation", "Product", "Domain and facet")
-    caption = f"{len(rows)} of {wording.plural(len(rubrics), 'rubric')}"
-    return Table(heads, rows, caption=caption, notes=(note,), texts=1)
+    heads, *rows = [row[:1] + row[2:5:2] for row in cells] if alike else cells
+    share = "Activation: the rubric's mean share of a decision (alpha) over the training prompts."
+    caption = (
+        f"{len(rows)} of {wording.plural(len(rubrics), 'rubric')}{', each checked by a program' if checks else ''}"
+    )
+    return Table(heads, rows, caption=caption, notes=(share, alike or "Product: weight times activation."), texts=1)
+
+
+def _one_weight(rubrics: Sequence[BankRubric]) -> str:
+    """Return a sentence on the weight that all of several rubrics have; empty if their weights differ."""
+    alike = len(rubrics) > 1 and len({f"{entry.weight:.3f}" for entry in rubrics}) == 1
+    return f"Each weighs {rubrics[0].weight:.4g}; only the activations differ." if alike else ""
 
 
 def by_criterion(rubrics: Sequence[BankRubric]) -> list[tuple[BankRubric, str]]:
@@ -175,11 +182,15 @@ def by_criterion(rubrics: Sequence[BankRubric]) -> list[tuple[BankRubric, str]]:
     return [(entry, FURTHER if place else "") for group in groups.values() for place, entry in enumerate(group)]
 
 
-def _tags(entry: BankRubric) -> Iterator[str]:
+def _tags(entry: BankRubric, *, check: bool) -> Iterator[str]:
     yield entry.domain or GENERIC
     if entry.rubric.facet:
         yield entry.rubric.facet
-    states = {"checked by a program": entry.rubric.check, "disabled": entry.disabled, "added by hand": entry.added}
+    states = {
+        "checked by a program": check and entry.rubric.check,
+        "disabled": entry.disabled,
+        "added by hand": entry.added,
+    }
     yield from (words for words, applies in states.items() if applies)
 
 
@@ -207,21 +218,19 @@ def _tables(bank: RubricBank, history: BankHistory | None) -> Iterator[Table]:
 
 
 def _rounds_table(rounds: Sequence[RoundFacts], chosen: int) -> Table:
-    """Return a row for each round; columns that no round has measured are left out."""
-    columns = (
+    """Return a column for each round; measures that no round has are left out."""
+    measures = (
         ("Rubrics fitted", "bank"), ("Kept", "kept"), ("Active", "active"), ("Support pairs", "support"),
-        ("Hard negatives", "hard_negatives"), ("Judged entries", "judged_entries"), ("Train margin", "train_margin"),
+        ("Hard negatives", "hard_negatives"), ("Judgements", "judged_entries"), ("Train margin", "train_margin"),
         ("Dev margin", "dev_margin"), ("Dev accuracy", "dev_accuracy"), ("Unweighted vote", "vote_accuracy"),
     )  # fmt: skip
-    measured = [(head, name) for head, name in columns if any(getattr(one, name) is not None for one in rounds)]
     rows = [
-        (
-            f"{one.round}{' (chosen)' if one.round == chosen else ''}",
-            *(_measure(name, getattr(one, name)) for _, name in measured),
-        )
-        for one in rounds
+        (head, *(_measure(name, getattr(one, name)) for one in rounds))
+        for head, name in measures
+        if any(getattr(one, name) is not None for one in rounds)
     ]
-    return Table(("Round", *(head for head, _ in measured)), rows, caption="Round by round")
+    heads = ("Round", *(f"{one.round}{' (chosen)' if one.round == chosen else ''}" for one in rounds))
+    return Table(heads, rows, caption="Round by round", notes=(ROUND_NOTE,))
 
 
 def _measure(name: str, value: float | None) -> str:
@@ -242,7 +251,7 @@ def _facts(bank: RubricBank) -> Iterator[Fact]:
         if facts.contaminated is not None:
             note = "they share 13 words in a row with a benchmark"
             yield Fact(name="Left out", value=wording.plural(facts.contaminated, "pair"), note=note)
-        yield Fact(name="Preset of the fit", value=facts.preset or wording.UNKNOWN)
+        yield Fact(name="Preset", value=facts.preset or wording.UNKNOWN)
     for name in () if facts is None else facts.ablate:
         yield Fact(name="Ablation", value=ABLATIONS.get(name, name))
     for name, digest in bank.data_digests.items():
@@ -262,27 +271,20 @@ def bank_parts(bank: RubricBank, chosen: Sequence[BankRubric], *, narrow: bool =
     yield Line(label="bank", text=f"{bank.name or 'without a name'}  {bank.digest[:12]}")
     yield Line(label="rubrics", text=f"{counted}, selector {bank.selector_kind}, {len(bank.vocabulary):,} terms")
     top, pool = min(bank.inference.top_k, len(bank)), min(bank.inference.selection_pool, len(bank))
-    filler = f"a filler weighs {bank.inference.filler_weight:g}"
-    yield Line(label="inference", text=f"top {top} of the best {pool}, {filler}")
-    yield Line(label="judge", text=bank.judge or "not recorded")
-    yield Line(label="licence", text=bank.licence or "not recorded")
-    dev = {
-        name: wording.percent(value) if name.endswith("accuracy") and isinstance(value, int | float) else value
-        for name, value in metrics_in_words(bank.dev_metrics).items()
-    }
-    data = {name: digest[:12] for name, digest in bank.data_digests.items()}
-    for label, values in (("dev", dev), ("data", data)):
-        if values:
-            yield Line(wrapped=True, label=label, text=in_words(in_one_level(values)))
+    filler = f"; free places go to others, which weigh {weight:g}" if (weight := bank.inference.filler_weight) else ""
+    yield Line(label="for use", text=f"up to {top} rubrics a prompt, from the best {pool}{filler}")
+    yield Line(label="accuracy", text=summarise_bank(bank).headline.removeprefix("Accuracy "), wrapped=True)
+    yield from (Line(label=fact.name.lower(), text=fact.value) for fact in _facts(bank) if fact.name != "Bank")
     if bank.history is not None and bank.history.choice is not None:
         yield Line(wrapped=True, label="structure", text=bank.history.choice.in_words())
     yield from (Line(wrapped=True, label="note", text=note) for note in bank.notes)
-    alike = len(bank) > 1 and len({f"{entry.weight:.3f}" for entry in bank.rubrics}) == 1
-    order = f"the most active first; each weighs {bank.rubrics[0].weight:.4g}" if alike else "the heaviest first"
+    alike = _one_weight(bank.rubrics)
+    order = "the most active first" if alike else "the heaviest first"
     columns, texts = (NARROW_COLUMNS, 1) if narrow else (COLUMNS, 3)
     heads = [head for head in columns if not (alike and head == "weight")]
     rows = [[row[head] for head in heads] for row in itertools.starmap(_cells, by_criterion(chosen))]
-    yield Table(heads, rows, caption=f"{len(chosen)} of {len(bank)} rubrics, {order}", texts=texts)
+    caption = f"{len(chosen)} of {len(bank)} rubrics, {order}"
+    yield Table(heads, rows, caption=caption, notes=(alike,) if alike else (), texts=texts)
 
 
 def _cells(entry: BankRubric, mark: str) -> dict[str, str]:
@@ -335,12 +337,16 @@ def stats_parts(bank: RubricBank, found: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _group_table(found: Mapping[str, Any], group: str) -> Table:
+    counts = found[f"{group}s"]
+    stated = [one for one in IMPORTANCES if any(row[one] for row in counts.values())]
     rows = [
         (
-            name, f"{row['rubrics']:,}", f"{100 * row['share']:.1f}", *(f"{row[one]:,}" for one in IMPORTANCES),
+            name, f"{row['rubrics']:,}", f"{100 * row['share']:.1f}", *(f"{row[one]:,}" for one in stated),
             f"{row['activation']:.3f}", f"{row['supports']:,}", f"{row['mean_weight']:.3f}",
         )
-        for name, row in found[f"{group}s"].items()
+        for name, row in counts.items()
     ]  # fmt: skip
-    heads = (group, "rubrics", "%", *IMPORTANCES, "active", "supports", "weight")
-    return Table(heads, rows, caption=f"by {group}")
+    heads = (group, "rubrics", "%", *stated, "active", "supports", "weight")
+    if len({row[-1] for row in rows}) == 1:
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    return Table(heads, rows, caption=f"Rubrics by {group}")

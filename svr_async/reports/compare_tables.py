@@ -19,7 +19,9 @@ SHOWN_PAIRS, SHOWN_RUBRICS = 5, 20
 def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
     """Yield the tables of a comparison for a terminal of `width` columns."""
     rows = tuple((*_run(run), wording.interval(run.ci95), wording.percent(run.coverage)) for run in found.runs)
-    below = tuple(f"{run.title}: {text}" for run in found.runs if (text := _below(run)))
+    low = [run for run in found.runs if (run.accuracy or 1.0) < EVEN]  # more than half of the pairs wrong
+    texts = ((run.title, against_chance({"accuracy": run.accuracy}, run.ci95)) for run in low)
+    below = tuple(f"{title}: {text}" for title, text in texts if text)
     yield Table(caption="", heads=("run", "pairs", "accuracy", "95 % interval", "coverage"), rows=rows, notes=below)
     for duel, table in zip(found.duels, paired_tables(found, wide=width >= WIDE), strict=True):
         yield table
@@ -29,11 +31,6 @@ def comparison_tables(found: Comparison, width: int) -> Iterator[Table]:
 
 def _run(run: RunSummary) -> tuple[str, str, str]:
     return run.marked_title, wording.count(run.n_total), wording.percent(run.accuracy)
-
-
-def _below(run: RunSummary) -> str:
-    """Compare with chance a run that has more than half of its pairs wrong."""
-    return against_chance({"accuracy": run.accuracy}, run.ci95) if (run.accuracy or 1.0) < EVEN else ""
 
 
 def paired_tables(found: Comparison, *, wide: bool = True) -> Iterator[Table]:

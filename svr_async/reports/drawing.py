@@ -280,16 +280,11 @@ def dots(
         axes.set_xlabel(label)
         axes.grid(visible=False, axis="y")
         axes.spines["left"].set_visible(False)
-        _near_level(axes, level)
+        low, high = axes.get_xlim()
+        if level is not None and low - (high - low) / 2 <= level <= high + (high - low) / 2:  # near the data
+            axes.axvline(level, color=_light("muted"), linewidth=0.8, linestyle=(0, (4, 3)), zorder=1.5)
 
     return Panel(height=sum(heights) + FOOT, paint=paint, series=tuple(series))
-
-
-def _near_level(axes: Axes, level: float | None) -> None:
-    """Draw a dashed line at a level of x, where the data come within half their own range of it."""
-    low, high = axes.get_xlim()
-    if level is not None and low - (high - low) / 2 <= level <= high + (high - low) / 2:
-        axes.axvline(level, color=_light("muted"), linewidth=0.8, linestyle=(0, (4, 3)), zorder=1.5)
 
 
 def plane(

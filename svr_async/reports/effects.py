@@ -54,12 +54,10 @@ def bank_effects(bank: RubricBank, runs: Sequence[Run]) -> RubricEffects:
 def deciding(found: RubricEffects, best: int = BEST, worst: int = WORST) -> tuple[RubricEffect, ...]:
     """Return the best rubrics, then the worst harmful ones; those that were used on one pair only are left out."""
     known = [one for one in found.rubrics if one.total.used >= FEWEST]
-    harmful = [one for one in known[best:] if _is_harmful(one, found)]
+    harmful = [
+        one for one in known[best:] if (one.total.net < 0 if found.summed else 2 * one.total.right < one.total.leaned)
+    ]
     return (*known[:best], *(harmful[-worst:] if worst else []))
-
-
-def _is_harmful(one: RubricEffect, found: RubricEffects) -> bool:
-    return one.total.net < 0 if found.summed else 2 * one.total.right < one.total.leaned
 
 
 def effects_tables(

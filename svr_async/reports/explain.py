@@ -31,14 +31,11 @@ ROW_HEADS = ("rubric", "A", "B", "counts", "adds", "towards")
 SWAPPED = "its A is B here"
 ASK_A_MODEL = "a model as --judge decides every rubric"
 LIKELY = (
-    "Percentages: the judge’s probability of a pass. Counts: the rubric’s weight for this prompt; the bar is the "
-    "weight times the expected difference. Such a judge gives no reasons."
+    "Percentages: the judge’s probability of a pass. Counts: the rubric’s weight for this prompt. Adds: this weight × "
+    "the expected difference. Such a judge gives no reasons."
 )
-NEARER = "If both pass or both fail, the better response gets a quarter of a point."
-COUNTS = (
-    "Counts: the rubric’s weight for this prompt; the bar is the weight times the difference of the verdicts, 1.25 if "
-    "one passes and the other fails."
-)
+COUNTS = "Counts: the rubric’s weight for this prompt. Adds: this weight × 1.25 if one passes and the other fails."
+NEARER = "If both pass or both fail, the better response gets the weight × 0.25."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +104,7 @@ def explanation_parts(found: Explanation) -> Parts:
             (row.text[:REASON_HEAD], why(one), one.text) for row in shown if (one := reason_of(found.item, row))
         ]:
             yield Table(("rubric", "", "reason of the judge"), why_rows, texts=2)
-        yield Line(in_words(found))
+        yield Line(in_words(found), wrapped=True)
     elif found.item.margin is not None and not found.doubts and "identical" not in found.item.flags:
         yield Line("the judge gave its verdict directly, without rubrics")
     yield from (Line(_vote_in_words(vote)) for vote in found.item.votes)

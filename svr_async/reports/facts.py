@@ -32,14 +32,14 @@ def order_facts(found: RunSummary) -> Iterator[Fact]:
     """Yield the order audit; `lean_a` is the share of verdicts for the response shown first."""
     order = found.metrics.get("order") or {}
     policy = str(order.get("policy") or wording.UNKNOWN)
-    yield Fact(name="Order shown", value=wording.ORDER_WORDS.get(policy, policy))
+    yield Fact(name="First shown", value=wording.ORDER_WORDS.get(policy, policy))
     audited, below = number(order.get("audited")), order.get("audit_below")
     if audited is not None:
         note = f"those with a margin below {below:g}" if below is not None else ""
         yield Fact(name="Judged in both orders", value=wording.count(audited) if audited else "none", note=note)
     for key, name, note in (
         ("flip_rate", "Flip rate", "verdicts that change when the two responses trade places"),
-        ("lean_a", "For the first response", "share of verdicts for the one shown first; 50 % is even-handed"),
+        ("lean_a", "First shown wins", "share of verdicts for the response shown first; 50 % is even-handed"),
     ):
         value = number(order.get(key))
         if value is not None:

@@ -90,17 +90,20 @@ def write_bank(folder: Path, target: Path, figures: Path | None = None, runs: Se
 def write_page(
     runs: Sequence[Path], target: Path | None, *, data: Path | None = None, calls: bool = False
 ) -> tuple[Path, int]:
-    """Write the page of a run, or of two, with the texts of all items; return its path and its bytes.
+    """Write the page of a run, or of two, with the texts of all items, or of a bank; return its path and its bytes.
 
     Without a `target` it goes to a new temporary folder. `calls` adds requests and replies.
     UsageError for more than two runs, for two that share no item, and for `data` that lacks one of the pairs.
     """
     if len(runs) > MOST_RUNS:
         raise UsageError(f"a page shows the items of one run or of two (got {len(runs)})", hint="name two of them")
-    loaded = [Run.load(run) for run in runs]
+    bank = _bank_in(runs[0]) if len(runs) == 1 else None
+    loaded = [] if bank else [Run.load(run) for run in runs]
+    place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name if loaded else 'bank'}.html"
+    if bank:
+        return place, write_bank(bank, place)
     couples_of(loaded)
     page = page_of(loaded, data=data, calls=calls).encode()
-    place = target or Path(tempfile.mkdtemp(prefix="svr-view-")) / f"{loaded[0].name}.html"
     write_atomic(place, page)
     return place, len(page)
 

@@ -56,7 +56,7 @@ def _facts(gate: Gate) -> Iterator[tuple[str, str]]:
     if (test := gate.test) is not None:
         first, second = wording.percent(test.accuracy_first), wording.percent(test.accuracy_second)
         yield "accuracy", f"{second}, the baseline {first}"
-        yield "margin tolerated", f"{100 * gate.margin:g} points"
+        yield "points tolerated", f"{100 * gate.margin:g}"
         yield "only the run right", wording.count(test.only_second)
         yield "only the baseline right", wording.count(test.only_first)
         yield "exact paired test, p", wording.p_value(test.p)

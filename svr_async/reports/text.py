@@ -78,9 +78,13 @@ def render_tables(runs: Sequence[Run], kinds: Sequence[str]) -> dict[str, str]:
 
 def run_table(summaries: Sequence[RunSummary], compared: Comparison | None = None) -> Table:
     """Lay out all numbers with a column for each run; the first run is the baseline."""
+
+    def cell(one: Number | None) -> str:
+        return wording.UNKNOWN if one is None else f"{one.words} ({one.interval})" if one.interval else one.words
+
     tables = [{(one.group, one.key, one.name): one for one in found.numbers} for found in summaries]
     keys = list(dict.fromkeys(key for one in tables for key in one if key[0] != "heading"))
-    rows = [(_row_name(key, tables), *(_cell(one.get(key)) for one in tables)) for key in keys]
+    rows = [(_row_name(key, tables), *(cell(one.get(key)) for one in tables)) for key in keys]
     if compared is None:
         found = summaries[0]
         notes = [f"{found.headline} {found.reading}".rstrip(), *(f"{one.word}: {one.text}" for one in found.marks)]
@@ -99,12 +103,6 @@ def _row_name(key: tuple[str, str, str], tables: Sequence[Mapping[tuple[str, str
         return f"Official: {one.key.replace('_', ' ')}"
     name = one.name if one.group in {"", "cost"} else f"{one.group.capitalize()}: {one.name.replace('_', ' ')}"
     return f"{name} (n = {wording.count(one.n)})" if one.n is not None and one.group in {"domain", "subset"} else name
-
-
-def _cell(one: Number | None) -> str:
-    if one is None:
-        return wording.UNKNOWN
-    return f"{one.words} ({one.interval})" if one.interval else one.words
 
 
 def runs_csv(summaries: Sequence[RunSummary]) -> str:

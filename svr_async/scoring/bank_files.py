@@ -129,13 +129,12 @@ def load_bank(folder: Path) -> RubricBank:
     """
     if not (folder / BANK).is_file():
         hint = next((hint for name, hint in INSTEAD.items() if (folder / name).is_file()), "svr train makes one")
-        message = f"no bank in {folder}: a bank is a folder with {BANK}"
-        raise UsageError(message, hint=hint.format(folder))
+        raise UsageError(f"no bank in '{folder}': a bank is a folder with {BANK}", hint=hint.format(folder))
     try:
         return _assembled(folder, msgspec.json.decode(_read(folder / BANK), type=dict[str, Any]))
     except (ValueError, TypeError) as error:
-        none = "at least one rubric" in str(error)
-        hint = "train one with svr train, or judge without a bank by --method direct" if none else ""
+        empty = "at least one rubric" in str(error)
+        hint = "train one with svr train, or judge without a bank by --method direct" if empty else ""
         raise _refused(folder / BANK, f"it is not valid: {error}", hint) from error
 
 
@@ -171,11 +170,17 @@ def _rubric(number: int, value: dict[str, Any]) -> BankRubric:
     if wrong := (value.keys() ^ RUBRIC_FIELDS) - SOMETIMES:  # a default in their place might change a margin
         raise ValueError(f"rubric number {number}: missing or unknown fields: {', '.join(sorted(wrong))}")
     try:
-        check = None if value["check"] is None else Check.from_json(msgspec.convert(value["check"], dict[str, Any]))
-        rubric = msgspec.convert({**value, "check": check}, Rubric)
-        return msgspec.convert({**value, "rubric": rubric}, BankRubric)
+        return rubric_of(value)
     except ValueError as error:
         raise ValueError(f"rubric number {number}: {error}") from error
+
+
+def rubric_of(value: Mapping[str, Any]) -> BankRubric:
+    """Read plain values under the names of `rubric_json`, of which a text is enough; ValueError for a wrong one."""
+    check = value.get("check")
+    check = None if check is None else Check.from_json(msgspec.convert(check, dict[str, Any]))
+    rubric = msgspec.convert({**value, "check": check}, Rubric)
+    return msgspec.convert({**value, "rubric": rubric}, BankRubric)
 
 
 def _read_history(data: bytes) -> BankHistory:

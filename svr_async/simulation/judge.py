@@ -1,39 +1,46 @@
-"""The simulated judges: verdicts and probabilities from planted attributes, with noise drawn from the content alone."""
+"""The simulated models: verdicts from planted attributes, with noise drawn from the content alone, and texts."""
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from svr_async.core.pair import Side
-from svr_async.core.rubric import positive
 from svr_async.core.verdict import RubricComparison, Verdict
-from svr_async.simulation.catalogue import GENERIC
+from svr_async.simulation.catalogue import ASSERTIONS, GENERIC
 from svr_async.simulation.world import (
+    WORD,
+    PromptKind,
     PromptReading,
     ResponseReading,
     RubricReading,
     World,
     draw,
     draw_bytes,
-    squeeze,
     uniform,
 )
 
+Row = dict[str, str]
+T = TypeVar("T")
+
 HEADS = ("The response", "The answer", "The reply", "A good response", "The response clearly")  # of rubrics
+REPHRASED = "As the prompt is about "  # the beginning of a rubric adapted to a prompt; then its type and a colon
 MET_ADVANTAGE = 0.6  # how much meeting a criterion adds to the hidden degree that settles equal verdicts
 IMPRESSION = 0.1  # how far quality and surface move the verdict on a rubric that names no attribute
 DIRECT_NOISE = 0.3  # a direct judge's noise is uniform in [0, 0.3), in units of one surface attribute
-N_WRITTEN = 5
 DIRECT_CHANCE = 0.55  # probability stated for a direct verdict: such verdicts are right about as often as not
-NEARER = 1 - (1 - MET_ADVANTAGE) ** 2 / 2  # chance that the response that meets a criterion has the higher degree
-ABOUT = re.compile(
-    r"(?:The response|Response (A|B)) satisfies this rubric( better than response [AB] does)?: (.*)", re.DOTALL
+N_WRITTEN = 5
+MIN_RUBRICS, MAX_RUBRICS = 2, 6  # of an induction
+VARIANT_SHARE = 0.35  # share of proposed rubrics with another beginning than the usual
+GENERIC_CHANCE = 0.2  # share of proposals that come with a generic rubric
+OVERLOOKED = 0.12  # share of differences that an induction misses
+MISSED, MISTAKEN = 0.1, 0.02  # of repeated criteria, the share not recognised; of all, the share wrongly recognised
+STATEMENT = re.compile(
+    r"(?:The|Response) (A|B|response) (?:is the better|satisfies this rubric( better than .*?)?: (.*))", re.DOTALL
 )
-BETTER = re.compile(r"Response (A|B) is the better response")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,20 +61,17 @@ class JudgeModel:
     invention: float = 0.25
 
 
-MODELS: dict[str, JudgeModel] = {
+NOISE = {  # of models that bear the name of a real one; they say nothing of it
+    "gpt-oss-120b": 0.10, "gpt-oss-20b": 0.16, "gpt-4o-mini": 0.14, "deepseek-v4-flash": 0.09,
+    "Qwen/Qwen3.5-397B-A17B": 0.06, "gpt-5.4": 0.05, "gemini-3-flash": 0.07,
+}  # fmt: skip
+MODELS = {
     model.name: model
     for model in (
-        JudgeModel(name="gpt-oss-120b", noise=0.10),
-        JudgeModel(name="gpt-oss-20b", noise=0.16, position_bias=0.2, direct_bias=0.2, insight=0.4, invention=0.2),
-        JudgeModel(name="gpt-4o-mini", noise=0.14, direct_bias=0.15, insight=0.42, invention=0.15),
-        JudgeModel(name="deepseek-v4-flash", noise=0.09, position_bias=0.08, insight=0.6, invention=0.35),
-        JudgeModel(name="Qwen/Qwen3.5-397B-A17B", noise=0.06, position_bias=0.06, insight=0.8, invention=0.3),
-        JudgeModel(name="gpt-5.4", noise=0.05, position_bias=0.05, direct_bias=0.05, insight=0.7, invention=0.4),
-        JudgeModel(name="gemini-3-flash", noise=0.07, direct_bias=0.12, insight=0.6, invention=0.35),
+        *(JudgeModel(name=name, noise=noise) for name, noise in NOISE.items()),
         JudgeModel(name="sim-perfect", noise=0.0, position_bias=0.0, direct_bias=0.0, insight=50.0, invention=1.0),
         JudgeModel(name="sim-strong", noise=0.04, position_bias=0.05, direct_bias=0.05, insight=1.2, invention=0.5),
         JudgeModel(name="sim-weak", noise=0.25, position_bias=0.3, direct_bias=0.3, insight=0.3, invention=0.1),
-        JudgeModel(name="sim-biased", noise=0.10, position_bias=0.8, direct_bias=0.8),
     )
 }
 
@@ -80,26 +84,24 @@ class Opinion(NamedTuple):
 
 
 class PlantedJudge:
-    """One simulated judge. Every answer is a pure function of (seed, model, content)."""
+    """One simulated model. All it says is a pure function of (world seed, model, shown texts)."""
 
     def __init__(self, world: World, model: JudgeModel) -> None:
         self.world = world
         self.model = model
-        self._key = draw_bytes(world.seed, model.name)
-        self._noise = min(0.5, model.noise)
+        self.key = draw_bytes(world.seed, model.name)
+        self._author_key = draw_bytes(world.seed, model.name, "author")
+
+    # --- verdicts -----------------------------------------------------------------------------------------------------
 
     def opinion(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> Opinion:
         """Judge one response on one rubric, independently of other rubrics, responses and positions."""
-        drawn = reading = draw_bytes(self._key, prompt.digest, response.digest, rubric.digest)
-        if rubric.criterion is not None and uniform(drawn, 2) < self.world.shared_errors:
-            # The judge errs on the criterion in any wording, instead of on this wording alone.
-            reading = draw_bytes(self._key, "criterion", prompt.digest, response.digest, rubric.criterion)
-        seen = self._sees(prompt, response, rubric)
-        whim = uniform(reading if self.world.shared_whims else drawn, 1)
-        degree = MET_ADVANTAGE * (rubric.criterion is not None and seen) + whim
-        return Opinion(seen is not (uniform(reading, 0) < self.model.noise), degree)
+        drawn = draw_bytes(self.key, prompt.digest, response.digest, rubric.digest)
+        seen = self.sees(prompt, response, rubric)
+        degree = MET_ADVANTAGE * (rubric.criterion is not None and seen) + uniform(drawn, 1)
+        return Opinion(seen is not (uniform(drawn, 0) < self.model.noise), degree)
 
-    def _sees(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
+    def sees(self, prompt: PromptReading, response: ResponseReading, rubric: RubricReading) -> bool:
         """Return whether a response meets a rubric, before noise; a rubric outside the world is met by chance."""
         if rubric.criterion is not None:
             return bool(response.met >> rubric.criterion & 1)
@@ -107,11 +109,12 @@ class PlantedJudge:
         return draw(self.world.seed, "unknown", response.digest, rubric.digest) < chance
 
     def _quality(self, prompt: PromptReading, response: ResponseReading) -> float:
-        """Return the true worth of a response between 0 and 1; outside the world, its variety of words."""
-        if prompt.kind is None or not response.met:
-            return response.variety
-        kind = self.world.kinds[prompt.kind]
-        return kind.value(response.met) / kind.total
+        """Return the true worth of a response between 0 and 1; 0.5 outside the world."""
+        kind = self._kind(prompt)
+        return 0.5 if kind is None else kind.value(response.met)
+
+    def _kind(self, prompt: PromptReading) -> PromptKind | None:
+        return None if prompt.kind is None else self.world.kinds[prompt.kind]
 
     def compare(
         self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, rubric: RubricReading
@@ -129,7 +132,7 @@ class PlantedJudge:
 
     def _pair_draw(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading, extra: bytes) -> bytes:
         """Draw for a pair in either order, so that a biased judge says A both times."""
-        return draw_bytes(self._key, "pair", prompt.digest, *sorted((a.digest, b.digest)), extra)
+        return draw_bytes(self.key, "pair", prompt.digest, *sorted((a.digest, b.digest)), extra)
 
     def prefer(self, prompt: PromptReading, a: ResponseReading, b: ResponseReading) -> Side:
         """Name the better response without rubrics: dazzled by surface, biased to A, with little insight."""
@@ -139,66 +142,140 @@ class PlantedJudge:
 
     def appeal(self, prompt: PromptReading, response: ResponseReading) -> float:
         """Return how good a response looks without rubrics: its surface, and the visible part of its quality."""
-        whim = draw(self._key, "direct", prompt.digest, response.digest)
+        whim = draw(self.key, "direct", prompt.digest, response.digest)
         return response.surface + self.model.insight * self._quality(prompt, response) + DIRECT_NOISE * whim
 
     @staticmethod
     def overall(rows: Sequence[RubricComparison]) -> Side:
-        """Name the better response from judged rows with equal weights; a tie goes by the first row."""
+        """Name the better response from judged rows with equal weights; a tie is settled by the first row."""
         total = sum(row.delta or 0.0 for row in rows)
         if total == 0.0 and rows:
             return rows[0].better or Side.A
         return Side.A if total > 0 else Side.B
 
+    def chance(self, statement: str, prompt: PromptReading, responses: Mapping[str, ResponseReading]) -> float:
+        """Return the probability of a statement about responses (by name): high if the judge's own verdict agrees."""
+        found = STATEMENT.match(statement)
+        if found is None:
+            return 0.5
+        side, compares, text = found.groups()
+        rubric, sure = self.world.read_rubric(text or ""), 1 - min(0.5, self.model.noise)
+        if text is None:
+            sure, agrees = DIRECT_CHANCE, self.prefer(prompt, responses["A"], responses["B"]) is Side(side)
+        elif compares:
+            agrees = self.compare(prompt, responses["A"], responses["B"], rubric).better is Side(side)
+        else:
+            agrees = self.opinion(prompt, responses[side], rubric).met
+        return round(sure if agrees else 1 - sure, 6)
+
+    # --- texts --------------------------------------------------------------------------------------------------------
+
     def write_rubrics(self, prompt: PromptReading, *about: str) -> list[str]:
         """Write rubrics from the prompt alone; `about` varies them. Few name what its type cares about."""
-        cares = () if prompt.kind is None else self.world.kinds[prompt.kind].cares
-        draws = [draw_bytes(self._key, "write", prompt.digest, slot, *about) for slot in range(N_WRITTEN * 2)]
-        return list(dict.fromkeys(self._written(drawn, cares) for drawn in draws))[:N_WRITTEN]
+        kind = self._kind(prompt)
+        draws = [draw_bytes(self.key, "write", prompt.digest, slot, *about) for slot in range(N_WRITTEN * 2)]
+        return list(dict.fromkeys(self._written(drawn, kind) for drawn in draws))[:N_WRITTEN]
 
-    def _written(self, drawn: bytes, cares: Sequence[int]) -> str:
-        pick, criteria = uniform(drawn, 1), self.world.criteria
-        if cares and uniform(drawn, 0) < self.model.invention:
-            return criteria[cares[int(pick * len(cares))]].rubric
-        if uniform(drawn, 2) < 0.5:
-            return GENERIC[int(pick * len(GENERIC))]
-        return criteria[int(pick * len(criteria))].rubric
+    def _written(self, drawn: bytes, kind: PromptKind | None) -> str:
+        place = uniform(drawn, 1)
+        if kind and uniform(drawn, 0) < self.model.invention:
+            return self.world.criteria[_pick(kind.cares, place)].rubric
+        return _pick(GENERIC, place) if uniform(drawn, 2) < 0.5 else _pick(self.world.criteria, place).rubric
 
-    def chance(self, statement: str, prompt: PromptReading, responses: Mapping[str, ResponseReading]) -> float:
-        """Return the probability of a statement about responses (by name): that of an observer who knows the noise."""
-        if direct := BETTER.match(statement):
-            named = self.prefer(prompt, responses["A"], responses["B"]) is Side(direct[1])
-            return DIRECT_CHANCE if named else round(1 - DIRECT_CHANCE, 6)
-        about = ABOUT.match(statement)
-        if about is None:
-            return 0.5
-        side, compares, text = about[1] or "", about[2], about[3].strip()
-        negated = self._negated.get(squeeze(text))
-        rubric = self.world.read_rubric(negated or text)
-        if compares:
-            row = self.compare(prompt, responses["A"], responses["B"], rubric)
-            verdicts = (row.a is Verdict.PASS, row.b is Verdict.PASS)
-            better = _better_after(self._noise, self.model.position_bias, verdicts, row.better is Side.A)
-            found = better if side == "A" else 1 - better
-        else:
-            met = self.opinion(prompt, responses[side], rubric).met
-            found = 1 - self._noise if met else self._noise
-        return round(1 - found if negated else found, 6)
+    def induce(self, prompt: str, chosen: str, rejected: str = "") -> list[Row]:
+        """Propose 2 to 6 rubrics that favour chosen over rejected; without rejected, that describe chosen.
 
-    @cached_property
-    def _negated(self) -> dict[str, str]:
-        """Return the rubrics with a "not" by their positive text, unless that is a rubric too."""
-        texts = [f"{head} {text}." for one in self.world.criteria for text in one.predicates for head in HEADS]
-        known = {squeeze(text) for text in texts}
-        turned = {squeeze(one.text): text for text in texts if (one := positive(text)).turned}
-        return {text: rubric for text, rubric in turned.items() if text not in known}
+        Attributes that do not matter to the prompt's type are proposed as readily as those that do.
+        """
+        asked, good = self.world.read_prompt(prompt), self.world.read_response(chosen)
+        bad = self.world.read_response(rejected) if rejected else None
+        base = draw_bytes(self._author_key, asked.digest, good.digest, bad.digest if bad else b"")
+        shown = good.met & ~(bad.met if bad else 0)
+        every = range(len(self.world.criteria))
+        seen = [n for n in every if shown >> n & 1 and draw(base, "seen", n) >= OVERLOOKED]
+        seen.sort(key=lambda number: draw(base, "order", number))
+        rows = [self._criterion_row(base, self._kind(asked), number) for number in seen]
+        if draw(base, "generic") < GENERIC_CHANCE:
+            rows = [*rows[: MAX_RUBRICS - 1], _generic_row(base, 0)]
+        if len(rows) < MIN_RUBRICS:  # too few differences: a model then mentions words of the preferred response
+            words = _novel_words(base, chosen, rejected)[:2]
+            rows += [_row("coverage", "minor", f'The response mentions the word "{word}".') for word in words]
+        rows += [_generic_row(base, slot) for slot in range(1, MIN_RUBRICS - len(rows) + 1)]
+        return rows[:MAX_RUBRICS]
+
+    def _criterion_row(self, base: bytes, kind: PromptKind | None, number: int) -> Row:
+        """Propose a criterion: its importance is likelier to be high if it is heavy, its wording varies."""
+        drawn, criterion = draw_bytes(base, "row", number), self.world.criteria[number]
+        share = kind.value(1 << number) / max(kind.weights) if kind else 0.0  # of the weight of the heaviest
+        guess = 0.5 * share + uniform(drawn, 2)
+        importance = "critical" if guess > 1.0 else "major" if guess > 0.45 else "minor"
+        head = _pick(HEADS[1:], uniform(drawn, 1)) if uniform(drawn, 0) < VARIANT_SHARE else HEADS[0]
+        return _row(criterion.facet, importance, f"{head} {_pick(criterion.predicates, uniform(drawn, 3))}.")
+
+    def probe(self, prompt: str, chosen: str) -> str:
+        """Write an alternative close to the chosen response that lacks one or two things that matter."""
+        asked = self.world.read_prompt(prompt)
+        kind = self._kind(asked)
+        drawn = draw_bytes(self._author_key, "probe", asked.digest, self.world.read_response(chosen).digest)
+        known = [self.world.criteria[number] for number in (kind.cares if kind else ())]
+        met = sorted((one for one in known if one.met in chosen), key=lambda one: draw(drawn, one.met))
+        assertion = _pick(ASSERTIONS, uniform(drawn, 1))
+        if not met:
+            words = chosen.split(" ")
+            return " ".join([*words[: max(1, len(words) // 2)], assertion])
+        text = chosen
+        for criterion in met[: 1 + int(uniform(drawn, 0) * 2)]:
+            text = text.replace(criterion.met, criterion.unmet)
+        return f"{text}\n\n{assertion}"
+
+    def rephrase(self, prompt: PromptReading, rubric: str) -> str:
+        """Adapt a rubric to the prompt by naming its type; unchanged without a type."""
+        kind = self._kind(prompt)
+        return rubric if kind is None else f"{REPHRASED}{kind.topic.name}: {rubric}"
+
+    def same_criterion(self, known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str | None]:
+        """Say which listed criterion each new one repeats; some repetitions are missed, a few answers are wrong."""
+        listed, answers = dict(known), dict[str, str | None]()
+        for label, text in new.items():
+            drawn = draw_bytes(self._author_key, "same criterion", text)
+            number = self.world.read_rubric(text).criterion
+            same = [one for one, other in listed.items() if self.world.read_rubric(other).criterion == number]
+            others = sorted(set(listed) - set(same))
+            answers[label] = same[0] if same and number is not None and uniform(drawn, 0) >= MISSED else None
+            if others and uniform(drawn, 1) < MISTAKEN:
+                answers[label] = _pick(others, uniform(drawn, 2))
+            listed[label] = text
+        return answers
+
+    def respond(self, prompt: str, key: str) -> str:
+        """Answer a prompt by a response to its type, or to any type if it has none."""
+        rng = random.Random(draw_bytes(self._author_key, "respond", key, 0))  # noqa: S311  (a planted world)
+        kind = self.world.read_prompt(prompt).kind
+        return self.world.write_response(rng, rng.randrange(len(self.world.kinds)) if kind is None else kind)
 
 
-@lru_cache(maxsize=256)
-def _better_after(noise: float, bias: float, passed: tuple[bool, bool], named_a: bool) -> float:
-    """Return P(A has the higher degree) after both verdicts and the name of the better response."""
-    if passed[0] is passed[1]:
-        return 1 / (1 + bias) if named_a else 0.0
-    right, wrong = (1 - noise) ** 2, noise**2  # both verdicts; if only one is wrong, either may be higher
-    higher = right * NEARER + wrong * (1 - NEARER) + (1 - right - wrong) / 2
-    return higher if passed[0] else 1 - higher
+def _pick(options: Sequence[T], place: float) -> T:
+    """Return the option at a place in [0, 1)."""
+    return options[int(place * len(options))]
+
+
+def _row(facet: str, importance: str, rubric: str) -> Row:
+    return {
+        "facet": facet,
+        "importance": importance,
+        "rubric": rubric,
+        "grounding": "Only the preferred one does this.",
+    }
+
+
+def _generic_row(base: bytes, slot: int) -> Row:
+    drawn = draw_bytes(base, "generic", slot)
+    importance = _pick(("critical", "major", "minor"), uniform(drawn, 0))
+    return _row("style", importance, _pick(GENERIC, uniform(drawn, 1)))
+
+
+def _novel_words(base: bytes, chosen: str, rejected: str) -> list[str]:
+    """Return words of five letters and more that only the chosen response has, in a drawn order."""
+    other = set(WORD.findall(rejected.casefold()))
+    words = {word for word in WORD.findall(chosen.casefold()) if len(word) >= 5 and word not in other}
+    return sorted(words, key=lambda word: draw(base, word))

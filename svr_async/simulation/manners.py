@@ -6,12 +6,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from svr_async.errors import ConfigError
-
 Json = dict[str, Any]
-LISTS = ("rubric_comparisons", "rubric_scores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Manner:
 
 
 def _changed(payload: Json, change: Callable[[Json], Json]) -> Json:
-    return payload | {key: [change(row) for row in payload[key]] for key in LISTS if key in payload}
+    return {key: [change(row) for row in value] if isinstance(value, list) else value for key, value in payload.items()}
 
 
 def _rows(change: Callable[[Json], Json]) -> Callable[[Json], str]:
@@ -43,12 +41,12 @@ def _rows(change: Callable[[Json], Json]) -> Callable[[Json], str]:
 _json = _rows(dict)
 
 
-def _text(change: Callable[[str], str]) -> Callable[[Json], str]:
-    return lambda payload: change(_json(payload))
-
-
 def _around(before: str, after: str = "") -> Callable[[Json], str]:
-    return _text(lambda text: f"{before}{text}{after}")
+    return lambda payload: f"{before}{_json(payload)}{after}"
+
+
+def _swap(pattern: str, instead: str) -> Callable[[Json], str]:
+    return lambda payload: re.sub(pattern, instead, _json(payload))
 
 
 def _verdicts(good: Any, bad: Any) -> Callable[[Json], str]:
@@ -104,34 +102,19 @@ MANNERS: Mapping[str, Manner] = {
     "zero-ids": Manner("{reason}\n\n$\\boxed{{{side}}}$", _ids(lambda n: n - 1)),
     "no-ids": Manner("{reason}\n\n*{side}*", _rows(lambda row: {k: row[k] for k in row if k != "rubric_id"})),
     "extra-keys": Manner("{side}", _rows(lambda row: {"confidence": 0.9, **row, "notes": ["none"]})),
-    "pretty": Manner(
-        "{reason}\n\n### Final verdict: [[{side}]]", _text(lambda text: json.dumps(json.loads(text), indent=2))
-    ),
+    "pretty": Manner("{reason}\n\n### Final verdict: [[{side}]]", partial(json.dumps, indent=2)),
     "bare-list": Manner("[[{side}]]", _bare(json.dumps)),
-    "json-lines": Manner(
-        "Winner: Response {side}.\n\n{reason}", _bare(lambda rows: "\n".join([json.dumps(row) for row in rows]))
-    ),
+    "json-lines": Manner("Winner: Response {side}.\n\n{reason}", _bare(lambda rows: "\n".join(map(json.dumps, rows)))),
     "by-id": Manner(
-        "{reason}\n\nPreferred: {side}", _bare(lambda rows: json.dumps({row.pop("rubric_id"): row for row in rows}))
+        "{reason}\n\nPreferred: {side}", _bare(lambda rows: json.dumps({r.pop("rubric_id"): r for r in rows}))
     ),
-    "trailing-commas": Manner(
-        "{reason}\n\nDecision: {side}", _text(lambda text: text.replace("}", ",}").replace("}]", "},]"))
-    ),
-    "single-quotes": Manner("{reason}\n\n'{side}'", _text(lambda text: repr(json.loads(text)))),
-    "no-commas": Manner("{reason}\n\n[[ {side} ]]", _text(lambda text: text.replace("}, {", "} {"))),
-    "bare-keys": Manner("{reason}\n\n__{side}__", _text(lambda text: re.sub(r'"(\w+)":', r"\1:", text))),
-    "newlines": Manner(
-        "{reason}\r\n\r\n[[{side}]]\r\n", _text(lambda text: text.replace("candidate A", "candidate\nA"))
-    ),
+    "trailing-commas": Manner("{reason}\n\nDecision: {side}", _swap(r"([}\]])", r",\1")),
+    "single-quotes": Manner("{reason}\n\n'{side}'", repr),
+    "no-commas": Manner("{reason}\n\n[[ {side} ]]", _swap("}, {", "} {")),
+    "bare-keys": Manner("{reason}\n\n__{side}__", _swap(r'"(\w+)":', r"\1:")),
+    "newlines": Manner("{reason}\r\n\r\n[[{side}]]\r\n", _swap("candidate A", "candidate\nA")),
     "ties": Manner("{reason}\n\n[[C]]", _better("tie", None)),
     "even": Manner("Both are equally good.\n\nVerdict: tie", _better("equal", "both")),
 }
 """By name, for `svr sim --manner`. All mean the same as `plain`, except those in EVEN, which have no preference."""
 EVEN = ("ties", "even")
-
-
-def manner_named(name: str) -> Manner:
-    """Return a manner; ConfigError for an unknown name."""
-    if name not in MANNERS:
-        raise ConfigError(f"--manner {name} is unknown", hint=f"one of {', '.join(MANNERS)}")
-    return MANNERS[name]

@@ -5,48 +5,28 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
-from aiohttp import web
 
 from svr_async.errors import SvrError
 from svr_async.simulation.world import draw_bytes
 
-Texts = tuple[tuple[str, str], ...]  # by local id or name
+Json = dict[str, Any]
+Texts = Sequence[tuple[str, str]]  # by local id or name
 
-CREATED = 1_750_000_000  # a fixed moment: replies do not depend on the clock
 CHARS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
-MASS = 0.98  # of a token's probability, what Yes and No have together
-NEVER = -9999.0  # the log-probability of what cannot be, as endpoints write it
-VOLATILE = ("user", "metadata", "store", "service_tier", "stream_options", "prompt_cache_key", "safety_identifier")
 
 OPEN = re.compile(r"<<svr:([0-9a-f]{16}):[A-Z_]+>>\n")
 RUBRICS = re.compile(r"^Rubrics:[ \t]*\n+((?:R\d+:.*(?:\n|\Z))*)", re.MULTILINE)
-RUBRIC = re.compile(r"^(R\d+): ?(.*)$", re.MULTILINE)
+RUBRIC = re.compile(r"^(R\d+): *(.*?) *$", re.MULTILINE)
 PAPER = Path(__file__).parents[1] / "judges" / "prompts" / "paper"
 PLACE = re.compile(r"\{(prompt|response_a|response_b|chosen|rejected|rubrics|note)\}")
-ROLES = {  # methods of `simulator.Case`, by a text of the instructions
-    "rubric_comparisons": "compare",
-    "rubric_scores": "score",
-    "contrastive_rubrics": "induce",
-    "rubric_note": "write",
-    "rephrased_rubrics": "rephrase",
-    '"same_as"': "same_criterion",
-    "proposed_rubrics": "propose",
-    "finer_rubrics": "decompose",
-    "[[YES": "satisfy",
-    "[[OVERLAP": "overlap",
-    "[[10]]": "grade",
-    "[Hard Rule]": "number",
-    "[[A]]": "direct",
-}
 
 
 class ApiError(SvrError):
@@ -55,16 +35,9 @@ class ApiError(SvrError):
     def __init__(self, status: int, message: str, code: str | None = None, *, retry_after: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self.code = code
         self.headers = {"Retry-After": retry_after} if retry_after else {}
-        kind = "insufficient_quota" if code == "insufficient_quota" else "invalid_request_error"
-        if status >= 500:
-            kind = "server_error"
+        kind = "server_error" if status >= 500 else "invalid_request_error"
         self.payload = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-
-    def response(self) -> web.Response:
-        """Return it as a reply over HTTP."""
-        return web.json_response(self.payload, status=self.status, headers=self.headers)
 
 
 class Shape(StrEnum):
@@ -75,94 +48,67 @@ class Shape(StrEnum):
     REWARD = "classify"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRequest:
+class ChatRequest(NamedTuple):
     """A request as the simulation understands it.
 
-    `fences` maps PROMPT, RESPONSE_A … to the text inside; `rubrics` are (local id, text). `topic` stands for the texts
-    and the role, whatever is asked again. `statements` are (name, text), each to be answered with a probability.
-    `overall`: the reply has to name the preferred candidate too.
+    `key` identifies it; `asks` has the instructions outside the fences; `fences` maps PROMPT, RESPONSE_A … to the text
+    inside; `rubrics` are (local id, text); `statements` are (name, text), each to be answered with a probability.
     """
 
+    shape: Shape
     model: str
-    role: str
     key: str
-    topic: bytes
-    overall: bool
+    asks: str
     fences: Mapping[str, str]
     rubrics: Texts
+    statements: Texts
     prompt_tokens: int
     max_tokens: int | None
-    shape: Shape
-    statements: Texts
 
 
 def parse_request(body: Any, shape: Shape = Shape.CHAT) -> ChatRequest:
     """Read the JSON of a request; `ApiError` (400) names the problem."""
     try:
-        if body.get("stream"):
-            raise ApiError(400, "the simulated endpoint does not stream")
-        turns = body["input"] if shape is Shape.DECISIONS else body["messages"]
-        messages = [(turn["role"], _content(turn["content"])) for turn in turns]
-        statements = tuple((one["name"], one["instructions"]) for one in body.get("questions", ()))
-        model = body["model"] if shape is not Shape.REWARD else body.get("model", "")
+        turns = body["input" if shape is Shape.DECISIONS else "messages"]
+        messages = [(turn["role"], turn["content"] or "") for turn in turns]
+        statements = [(one["name"], one["instructions"]) for one in body.get("questions", ())]
+        if body.get("stream") or not messages or not all(isinstance(text, str) for _, text in messages):
+            raise ApiError(400, "the simulated endpoint answers messages of text, and does not stream")
     except (KeyError, TypeError, AttributeError) as error:
         raise ApiError(400, f"the body is not a request of /{shape}: {error}") from error
-    if not messages or not isinstance(model, str):
-        raise ApiError(400, "the body has to name a model and hold messages")
     texts = [text for _, text in (*messages, *statements)]
-    asks, rubrics, stated = "", Texts(), ""
+    asks, rubrics, fences = _read_messages(messages)
     if shape is Shape.REWARD:
-        said = texts[0] if len(messages) == 2 else "\n\n".join(f"{role}: {text}" for role, text in messages[:-1])
-        fences, role = {"PROMPT": said, "RESPONSE": texts[-1]}, "reward"
-    else:
-        asks, rubrics, fences, stated = _read_messages(messages)
-        if stated and body.get("logprobs"):
-            statements = (("q1", stated),)
-        role = "state" if statements else _role(asks, fences)
+        fences = {"PROMPT": "\n\n".join(texts[:-1]), "RESPONSE": texts[-1]}
+    before, asked, _ = asks.partition("\nIs this statement true?")
+    if asked and body.get("logprobs"):
+        statements = [("q1", before.rpartition("\n\n")[2].strip())]
+    canonical = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     return ChatRequest(
-        model=model,
-        role=role,
-        key=request_key(body),
-        topic=draw_bytes(model, role, *[part for pair in sorted(fences.items()) for part in pair]),
-        overall="preferred_candidate" in asks,
+        shape=shape,
+        model=str(body.get("model") or ""),
+        key=hashlib.blake2b(canonical, digest_size=16).hexdigest(),
+        asks=asks,
         fences=fences,
         rubrics=rubrics,
+        statements=statements,
         prompt_tokens=sum(len(text) // CHARS_PER_TOKEN + TOKENS_PER_MESSAGE for text in texts),
         max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),
-        shape=shape,
-        statements=statements,
     )
 
 
-def request_key(body: Mapping[str, Any]) -> str:
-    """Return the identity of a request: BLAKE2b of its canonical JSON without the fields that change no answer."""
-    plain = {name: value for name, value in body.items() if name not in VOLATILE}
-    return hashlib.blake2b(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
-
-
-def _content(value: Any) -> str:
-    """Return the text of a message: a string, nothing, or a list of parts."""
-    if isinstance(value, list):
-        return "".join(part.get("text", "") for part in value)
-    if value is None or isinstance(value, str):
-        return value or ""
-    raise TypeError(f"the content of a message is {type(value).__name__}")
-
-
-def _read_messages(messages: list[tuple[str, str]]) -> tuple[str, Texts, dict[str, str], str]:
-    """Return the instructions, the rubrics, the texts by name, and the statement of a chat about its truth."""
+def _read_messages(messages: Texts) -> tuple[str, Texts, dict[str, str]]:
+    """Return the instructions, the rubrics and the texts by name; later turns only repeat the question."""
     system = "\n".join(text for role, text in messages if role in ("system", "developer"))
     user = next((text for role, text in messages if role == "user"), "")
     fences, outside, tail = _read_fences(user)
     for asks, pattern in _paper_layouts() if not fences else ():
         if found := pattern.fullmatch(user):
             fences = {name.upper(): text for name, text in found.groupdict().items()}
-            rubrics, _ = _take_rubrics(f"Rubrics:\n{fences.pop('RUBRICS', '')}")
-            return f"{system}\n{asks}", rubrics, fences, ""
-    rubrics, tail = _take_rubrics(tail)
-    statement, asked, _ = tail.strip().rpartition("\n\n")[2].partition("\nIs this statement true?")
-    return f"{system}\n{outside}\n{tail}", rubrics, fences or {"PROMPT": user}, statement.strip() if asked else ""
+            return f"{system}\n{asks}", RUBRIC.findall(fences.get("RUBRICS", "")), fences
+    listed = RUBRICS.search(tail)
+    asks = f"{system}\n{outside}\n{RUBRICS.sub('', tail, count=1)}"
+    return asks, RUBRIC.findall(listed[1]) if listed else (), fences or {"PROMPT": user}
 
 
 @lru_cache(maxsize=1)
@@ -179,11 +125,8 @@ def _paper_layouts() -> list[tuple[str, re.Pattern[str]]]:
 
 
 def _read_fences(text: str) -> tuple[dict[str, str], str, str]:
-    """Return the fenced texts, the text before and between them, and the text after the last.
-
-    The first fence sets the tag; a fence with another tag is ordinary text.
-    """
-    first = OPEN.search(text)
+    """Return the fenced texts, the text before and between them, and the text after the last."""
+    first = OPEN.search(text)  # sets the tag: a fence with another one is ordinary text
     if first is None:
         return {}, "", text
     pattern = rf"<<svr:{first[1]}:([A-Z_]+)>>\n(?:(.*?)\n)?<<svr:{first[1]}:END>>"
@@ -193,66 +136,30 @@ def _read_fences(text: str) -> tuple[dict[str, str], str, str]:
     return fences, "\n".join(pieces[::3]), tail
 
 
-def _take_rubrics(tail: str) -> tuple[Texts, str]:
-    """Take the rubric lines that follow "Rubrics:" out of a text; return them and the rest."""
-    found = RUBRICS.search(tail)
-    if found is None:
-        return (), tail
-    rubrics = tuple((name, text.strip()) for name, text in RUBRIC.findall(found[1]))
-    return rubrics, f"{tail[: found.start()]}\n{tail[found.end() :]}"
-
-
-def _role(asks: str, fences: Mapping[str, str]) -> str:
-    named = next((role for text, role in ROLES.items() if text in asks), None)
-    return named or ("probe" if "CHOSEN" in fences else "respond")
-
-
-# --- replies ----------------------------------------------------------------------------------------------------------
-
-
-def completion(request: ChatRequest, text: str, fingerprint: str, attempt: int, fault: str) -> dict[str, Any]:
-    """Return a chat completion, cut at the requested number of tokens, or the fault `truncated` or `refused`."""
-    room = len(text) // 2 if fault == "truncated" else (request.max_tokens or len(text)) * CHARS_PER_TOKEN
-    finish = "length" if len(text) > room else "stop"
-    text = text[:room]
-    written = -(-len(text) // CHARS_PER_TOKEN)
-    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-    if fault == "refused":
-        message, finish = message | {"content": None, "refusal": "I cannot help with that."}, "content_filter"
-    return {
-        "id": f"chatcmpl-{draw_bytes(request.key, attempt).hex()[:24]}",
-        "object": "chat.completion",
-        "created": CREATED,
-        "model": request.model,
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
-        "usage": {
-            "prompt_tokens": request.prompt_tokens,
-            "completion_tokens": written,
-            "total_tokens": request.prompt_tokens + written,
-            "prompt_tokens_details": {"cached_tokens": 0},
-        },
-        "system_fingerprint": fingerprint,
-    }
-
-
-def numbers_reply(
-    request: ChatRequest, chances: Mapping[str, float], score: float | None, fingerprint: str, attempt: int
-) -> dict[str, Any]:
-    """Return a probability for each statement, or one score; neither for an empty reply."""
-    answers = [{"type": "predicate", "name": name, "probability": chance} for name, chance in chances.items()]
+def reply_to(request: ChatRequest, text: str, fingerprint: str, attempt: int, **answer: Any) -> Json:
+    """Return a reply with what all shapes have in common: id, model, fingerprint, usage for the text."""
+    read, written = request.prompt_tokens, math.ceil(len(text) / CHARS_PER_TOKEN)
+    usage = {"prompt_tokens": read, "completion_tokens": written, "input_tokens": read, "output_tokens": written}
     return {
         "id": f"sim-{draw_bytes(request.key, attempt).hex()[:24]}",
+        "created": 1_750_000_000,  # a fixed moment: replies do not depend on the clock
         "model": request.model,
         "system_fingerprint": fingerprint,
-        "answers": answers,
-        "data": [] if score is None else [{"index": 0, "probs": [score]}],
-        "usage": {"prompt_tokens": request.prompt_tokens, "input_tokens": request.prompt_tokens, "output_tokens": 0},
+        "usage": usage,
+        **answer,
     }
 
 
-def token_logprobs(chance: float) -> dict[str, Any]:
-    """Return the `logprobs` of a choice whose one token answers a statement."""
-    shares = {"Yes": MASS * chance, "No": MASS * (1 - chance), "Perhaps": 1 - MASS}
-    ranked = sorted(shares.items(), key=lambda one: -one[1])
-    tops = [{"token": token, "logprob": math.log(share) if share else NEVER} for token, share in ranked]
-    return {"content": [{**tops[0], "top_logprobs": tops}], "refusal": None}
+def completion(request: ChatRequest, text: str, fingerprint: str, attempt: int, chance: float | None) -> Json:
+    """Return a chat completion, cut at the requested number of tokens; a chance gives log-probabilities."""
+    room = (request.max_tokens or len(text)) * CHARS_PER_TOKEN
+    shares = [] if chance is None else sorted({"Yes": chance, "No": 1 - chance}.items(), key=lambda one: -one[1])
+    # Endpoints write the logarithm of 0 as -9999.
+    tops = [{"token": word, "logprob": math.log(share) if share else -9999.0} for word, share in shares]
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text[:room]},
+        "logprobs": {"content": [{**tops[0], "top_logprobs": tops}]} if tops else None,
+        "finish_reason": "length" if len(text) > room else "stop",
+    }
+    return reply_to(request, text[:room], fingerprint, attempt, object="chat.completion", choices=[choice])

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from endpoint import SimServer
 from made_pairs import PATIENCE_S, TRAIN, write_planted
 from rig import name_judge, svr
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 

@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from svr_async.simulation.files import train_row
-from svr_async.simulation.world import World
+from svr_async.simulation.world import World, train_row
 
 N = 60
 PATIENCE_S = 240  # for a process that trains, on a machine that does much else; it takes ten seconds

@@ -67,7 +67,7 @@ def test_show_lists_the_heaviest_first(folder: Path) -> None:
     """Where the bank comes from, then rubrics by weight with activation, counts, domain and facet."""
     out = call("show", folder)
     assert made().digest[:12] in out
-    assert "accuracy 81.2 %" in out
+    assert "81.2 % on pairs held out" in out
     assert "5, 3 of them in use" in out
     assert out.index("Is short [check]") < out.index("Keeps to the number") < out.index("Names the river")
     assert "12.50" in out

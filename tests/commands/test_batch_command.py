@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from made_pairs import write_candidates, write_planted
 from rig import (
     name_judge,
@@ -21,12 +22,10 @@ from rig import (
 )
 
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 from svr_async.simulation.simulator import Simulator
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.train import BatchTraining
+from svr_async.training.settings import TrainSettings
+from svr_async.training.train import BatchTraining
 
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"
@@ -127,7 +126,7 @@ def test_two_stages_take_two_batches(
 def test_a_second_batch_completes_an_expired_one(folder: Path, facts: Callable[..., Any]) -> None:
     """Answered requests are stored and not paid again; the next export has exactly the rest."""
     assert svr_here(*EVAL, "--cache", "live-cache", "--out", "live") == 0
-    with serving(SimConfig(fault_rate=0.4, faults=("429", "500", "cut", "hang"), faulty_attempts=1)) as rough:
+    with serving(SimConfig(fault_rate=0.4, faults=("429", "500", "cut"), faulty_attempts=1)) as rough:
         rough.batches.window = 30
         name_judge(folder, rough.base_url)
         words = (*EVAL, "--out", "run")

@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
+from endpoint import SimConfig
 from rig import name_judge, serving, serving_routes, verdict
 
 from svr_async.judges.doctor import MAX_TOKENS
-from svr_async.simulation.config import SimConfig
 
 Cli = Callable[..., tuple[int, str, str]]
 Rows = dict[str, dict[str, Any]]

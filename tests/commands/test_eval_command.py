@@ -12,6 +12,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import (
     LAUNCHER,
     environment,
@@ -27,8 +28,6 @@ from rig import (
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.evaluation.run_folder import Run
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 N = 120
 Eval = Callable[..., int]

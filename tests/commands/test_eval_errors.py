@@ -8,13 +8,12 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from made_pairs import write_made
 from rig import name_judge, serving, write_bank, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 Eval = Callable[..., tuple[int, str]]
 
@@ -45,7 +44,7 @@ ASK = (*BENCH, "--judge", "sim")
     ("args", "says"),
     [
         (("eval", "rubricbenhc", "--sample", "--judge", "rules"), "did you mean rubricbench?"),
-        (("eval", "zzz", "--sample", "--judge", "rules"), "there are rubricbench"),
+        (("eval", "zzz", "--sample", "--judge", "rules"), "benchmarks are rubricbench"),
         (("eval", "rubricbench", "--sample", "--judge", "http://[x#m"), "the base URL cannot be read"),
         (("eval", "rubricbench", "--sample", "--judge", "rm:http://[x"), "the base URL cannot be read"),
         (("eval", "pairs", "--judge", "rules"), "needs --data PATH"),
@@ -58,10 +57,10 @@ ASK = (*BENCH, "--judge", "sim")
         ((*BENCH, "--domain", "COOKING"), "unknown domain 'cooking'"),
         ((*BENCH, "--method", "fixed"), "needs --rubrics"),
         ((*BENCH, "--method", "oracle", "--rubrics", "rubrics.txt"), "rubrics.txt"),
-        ((*BENCH, "--rubrics", "missing.txt"), "cannot read the rubrics missing.txt"),
+        ((*BENCH, "--rubrics", "missing.txt"), "cannot read the rubrics 'missing.txt'"),
         ((*BENCH, "--judge", "gpt-oss-12b"), "gpt-oss-120b"),
         ((*BENCH, "--judge", "recorded:"), "names no file"),
-        ((*BENCH, "--judge", "recorded:missing.jsonl"), "cannot read missing.jsonl"),
+        ((*BENCH, "--judge", "recorded:missing.jsonl"), "cannot read 'missing.jsonl'"),
         ((*BENCH, "--judge", "http://host/v1"), "names no model"),
         ((*BENCH, "--judge", "http://user:secret@host/v1#m"), "user name or password"),
         ((*BENCH, "--judge", "http://host/v1?key=secret#m"), "query or fragment"),
@@ -70,7 +69,7 @@ ASK = (*BENCH, "--judge", "sim")
         ((*ASK, "--concurrency", "many"), "--concurrency many"), ((*ASK, "--concurrency", "0"), "--concurrency 0"),
         ((*ASK, "--concurrency", "99999"), "1 to 8192"),
         ((*ASK, "--prompts", "missing"), "--prompts missing is not a folder"),
-        ((*ASK, "--config", "missing.toml"), "cannot read --config missing.toml"),
+        ((*ASK, "--config", "missing.toml"), "cannot read --config 'missing.toml'"),
         ((*ASK, "--tie-credit", "1"), "tie-credit"), ((*ASK, "--min-coverage", "2"), "min-coverage"),
         ((*ASK, "--timeout", "0"), "timeout"), ((*ASK, "--rubrisc", "x"), "--rubrics"),
     ],
@@ -167,6 +166,22 @@ def test_nothing_listening_is_exit_six(fail: Eval, monkeypatch: pytest.MonkeyPat
 
 
 PAIR = ("--bank", "bank", "--prompt", "Why?", "--a", "So.", "--b", "Because.")
+
+
+def test_a_known_endpoint_without_its_key_is_not_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line names the variable and the offline judge before any socket opens; --dry-run needs no key."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    call = ["eval", "rubricbench", "--sample", "--judge", "gpt-4o-mini", "--out", "run", "--cache", "cache"]
+    assert run(group, "svr", call) == 4
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("svr: no API key for api.openai.com — set $OPENAI_API_KEY to its key")
+    assert line.endswith("or judge offline with --judge rules")
+    assert run(group, "svr", [*call, "--dry-run"]) == 0
+
+
 COMMANDS = (
     ("eval", "rubricbench", "--data", "bench.jsonl", "-q", "--out", "run"),
     ("train", "made.jsonl", "-q", "--out", "out"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import name_judge, read_lines, run_metrics, write_bench
 
 from svr_async.commands.main import run
@@ -15,7 +16,6 @@ from svr_async.core.rubric import Rubric
 from svr_async.evaluation.run_folder import Run
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.server import SimServer
 
 N = 20
 Eval = Callable[..., int]

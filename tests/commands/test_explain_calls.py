@@ -9,12 +9,11 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import name_judge, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.run_folder import Run
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 KEY = "sk-a-key-that-nobody-may-see"
 
@@ -101,7 +100,7 @@ def test_a_call_that_failed_is_shown_with_its_request(
     """Without a reply, the reason and the request are shown."""
     monkeypatch.chdir(tmp_path)
     write_bench(tmp_path / "bench.jsonl", 1)
-    with serving(SimConfig(fault_rate=1.0, faults=("too-long",))) as sim:
+    with serving(SimConfig(too_long=1.0)) as sim:
         name_judge(tmp_path, sim.base_url)
         flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--method", "direct", "-q")
         assert svr_here(*flags, "--out", "failed") == 3

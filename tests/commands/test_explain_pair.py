@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import name_judge, pairs, serving
 
 from svr_async import score_pair
@@ -16,7 +17,6 @@ from svr_async.core.rubric import Check, Rubric
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.server import SimServer
 
 WORDY = "I would say, if you were to ask me about it, that the colour in question is blue."
 

@@ -10,11 +10,9 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import run_metrics, serving, svr_here, write_bank, write_bench
 from test_plan_flags import RUBRICS, name_judges
-
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 N = 60
 

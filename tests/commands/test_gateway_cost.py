@@ -16,9 +16,8 @@ import aiohttp
 import orjson
 import pytest
 from aiohttp import web
+from endpoint import SimServer
 from rig import name_judge, serving_routes, write_bench
-
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 USD = 0.25

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import own_cache, read_lines, run_items, run_metrics, serving, steady_metrics, write_bench, write_judges
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 N = 30
 JUDGES = {"small": ("gpt-oss-20b", 0.05), "mid": ("gpt-oss-120b", 0.15), "big": ("sim-strong", 0.5)}

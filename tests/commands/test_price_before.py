@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimServer
 from made_pairs import PATIENCE_S, TRAIN, write_planted
 from rig import name_judge, write_bench
 
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 Ask = Callable[..., tuple[int, Any, str]]  # printed output, as read

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import RULES, name_judge, pairs, svr_here, write_bank
-
-from svr_async.simulation.server import SimServer
 
 ASKED = ("rank", *RULES, "--prompt", "Say it in one sentence: what is bread?")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimServer
 from fake_ray import Actor, FakeRay
 from made_pairs import write_planted
 from rig import ask, name_judge, run_items, run_metrics, write_bench
@@ -20,7 +21,6 @@ from svr_async.engine.ray import RayTransport
 from svr_async.engine.secrets import Secret
 from svr_async.engine.transport import CallFailedError, RawReply
 from svr_async.errors import RefusedError
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 N = 24

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import write_bank, write_bench
-
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 

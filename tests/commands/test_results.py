@@ -27,7 +27,7 @@ def test_runs_are_listed_the_latest_first(cli: Cli, tmp_path: Path) -> None:
     assert code == 0
     assert "runs/new" in out
     code, _, err = cli("runs", "nowhere")
-    assert (code, "no runs under nowhere" in err) == (2, True)
+    assert (code, "no runs under 'nowhere'" in err) == (2, True)
 
 
 def test_the_command_writes_a_sheet_and_compares_a_filled_one(cli: Cli, tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimServer
 from made_pairs import write_planted
 from rig import name_judge, run_items, run_metrics, serving, write_bench
-
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 N = 24

@@ -62,9 +62,9 @@ def test_soft_z_of_ones_own_become_a_store_and_a_bank(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (("--z", "none.npz"), 2, "no such file: none.npz"),
+        (("--z", "none.npz"), 2, "no such file: 'none.npz'"),
         (("--z", "z.npz", "--pairs", "none.jsonl"), 2, "none.jsonl"),
-        (("--z", "z.npz", "--rubrics", "none.jsonl"), 2, "cannot read none.jsonl"),
+        (("--z", "z.npz", "--rubrics", "none.jsonl"), 2, "cannot read 'none.jsonl'"),
         (("--z", "pairs.jsonl"), 2, "unknown suffix"),
         (("--z", "z.npz", "--pairs", "rubricbench.jsonl"), 2, "RubricBench"),
         ((), 2, "a store is made of --pairs, --rubrics and --z"),

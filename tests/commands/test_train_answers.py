@@ -9,17 +9,16 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from made_pairs import PATIENCE_S, write_candidates, write_planted
 from rig import name_judge, read_lines, serving
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.scoring.bank import RubricBank
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
-FAULTS = SimConfig(fault_rate=0.4, faults=("too-long",))
+FAULTS = SimConfig(too_long=0.4)
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--rounds", "1", "--pool-size", "4", "-q")
 
 

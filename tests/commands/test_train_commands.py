@@ -7,15 +7,14 @@ from pathlib import Path
 
 import orjson
 import pytest
+from endpoint import SimServer
 from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidates, write_made, write_planted
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
-from svr_async.fit.config import DEFAULT
 from svr_async.scoring.bank import InferenceSettings, RubricBank
-from svr_async.simulation.server import SimServer
-from svr_async.training.rounds.algorithm import FitLog, run_rounds
+from svr_async.training import train as train_run
+from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.session import FittedRound, Session
-from svr_async.training.running import train as train_run
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 
@@ -33,10 +32,10 @@ def test_a_bank_is_trained_and_used(
     write_bench(folder / "bench.jsonl", 40)
     name_judge(folder, sim.base_url)
     flags = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "-q")
-    assert svr_here(*flags, "--bank", trained / "out" / "bank", "--out", "run") == 0
+    assert svr_here(*flags, "--bank", trained / "out" / "bank", "--top-k", "6", "--out", "run") == 0
     items = read_lines(folder / "run" / "items.jsonl")
     assert len(items) == 40
-    assert {len(item["rubrics"]) for item in items} <= set(range(1, max(DEFAULT.top_ks) + 1))
+    assert {len(item["rubrics"]) for item in items} <= set(range(1, 7))
     for item in items:
         assert sum(row["contribution"] for row in item["rubrics"]) == pytest.approx(item["margin"], abs=1e-5)
     assert svr_here(*flags, "--bank", trained / "out" / "bank", "--method", "uniform", "--out", "even") == 0
@@ -111,8 +110,8 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
     """Algorithm 1 ends after T rounds with the bank of round T; `--publish best` takes the best by dev accuracy."""
     whole = run_rounds
 
-    async def worse_and_worse(session: Session, log: FitLog) -> list[FittedRound]:
-        return [replace(one, dev_hits=0 * one.dev_hits + 1 - 0.3 * one.number) for one in await whole(session, log)]
+    async def worse_and_worse(session: Session) -> list[FittedRound]:
+        return [replace(one, dev_hits=0 * one.dev_hits + 1 - 0.3 * one.number) for one in await whole(session)]
 
     monkeypatch.setattr(train_run, "run_rounds", worse_and_worse)
     write_made(folder / "made.jsonl")

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import signal
-import urllib.request
 from pathlib import Path
 
-import orjson
 import pytest
+from endpoint import SimConfig
 from made_pairs import write_planted
-from rig import background, name_judge, paid, read_lines, serving, sim_process, svr, wait_until
-
-from svr_async.simulation.config import SimConfig
+from rig import background, name_judge, serving, svr, wait_until
 
 N, CONCURRENCY = 40, 8
 INDUCE = ("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
 TRAIN = ("train", "pairs.jsonl", "--judge", "sim", "--out", "out", "--concurrency", str(CONCURRENCY))
-
-
-def under_way(url: str) -> int:
-    """Return how many calls the simulated endpoint has under way."""
-    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/sim/stats") as reply:
-        return int(orjson.loads(reply.read())["in_flight"])
 
 
 @pytest.mark.parametrize(
@@ -36,12 +27,11 @@ def test_a_signal_lets_calls_under_way_end_and_none_is_paid_for_again(
     tmp_path: Path, command: tuple[str, ...], number: int, code: int
 ) -> None:
     """Exit code of the signal, one last line that says how to go on, and afterwards no question bought twice."""
-    log = tmp_path / "log.jsonl"
     write_planted(tmp_path / "pairs.jsonl", N)
-    with sim_process(tmp_path, "--latency-ms", "250", "--log", log) as url:
-        name_judge(tmp_path, url)
+    with serving(SimConfig(latency_ms=250.0)) as sim:
+        name_judge(tmp_path, sim.base_url)
         with background(*command, cwd=tmp_path) as process:
-            wait_until(lambda: len(read_lines(log)) >= CONCURRENCY and under_way(url) == CONCURRENCY)
+            wait_until(lambda: sim.stats()["completed"] >= CONCURRENCY and sim.stats()["in_flight"] == CONCURRENCY)
             process.send_signal(number)
             _, errors = process.communicate(timeout=40)
         assert process.returncode == code, errors
@@ -50,12 +40,12 @@ def test_a_signal_lets_calls_under_way_end_and_none_is_paid_for_again(
         last = errors.strip().splitlines()[-1]
         assert f"stopped by {signal.Signals(number).name}" in last
         assert "run the same command again to continue" in last
-        before = sum(paid(log).values())
+        before = sim.stats()["paid"]
         assert before < N
         done = svr("stages", "induce", "pairs.jsonl", "--judge", "sim", "--out", "rubrics.jsonl", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert before < sum(paid(log).values())
-        assert set(paid(log).values()) == {1}
+        assert before < sim.stats()["paid"]
+        assert set(sim.paid().values()) == {1}
 
 
 def test_an_error_that_ends_a_training_loses_no_reply_that_comes_soon(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
-from rig import name_judge, serving, svr_here, write_bench
+from rig import name_judge, serving, svr_here, write_bank, write_bench
 
 from svr_async.evaluation.run_folder import Run
 
@@ -76,3 +76,11 @@ def test_calls_are_put_in_on_demand_without_asking_anybody() -> None:
         assert {one["response_a"], one["response_b"]} <= set(parts)
         assert "[[" in block["texts"][call["reply"]]
     assert one["runs"][0]["keys"] == [call["key"] for call in calls]
+
+
+def test_a_bank_has_a_page_too(judged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`svr view BANK` writes the page of the bank."""
+    write_bank(judged / "bank")
+    assert svr_here("view", "bank", "--no-open", "--out", "bank.html") == 0
+    assert capsys.readouterr().out.startswith("wrote bank.html")
+    assert "The rubrics that decide most" in (judged / "bank.html").read_text()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
+from endpoint import SimConfig
 from rig import serving
 
 from svr_async.commands.eval import evaluate
@@ -22,7 +23,6 @@ from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.commands.sim import sim
 from svr_async.commands.train import fit
-from svr_async.simulation.config import SimConfig, parse_faults
 
 PROGRAMS = {"svr": group, "svr-eval": evaluate, "svr-fit": fit}
 WRITTEN = {"out", "n_train", "n_test"}  # what `svr sim --write` alone uses
@@ -114,7 +114,7 @@ class Shell:
         with sim.make_context("svr sim", list(args)) as context:
             printed = context.params
             given = {name: value for name, value in printed.items() if name not in WRITTEN}
-            config = SimConfig(**given | {"port": 0, "faults": parse_faults(given["faults"])})
+            config = SimConfig(**given | {"port": 0})
             server = self.stack.enter_context(serving(config))
         self.addresses[f"http://127.0.0.1:{printed['port']}"] = server.base_url.removesuffix("/v1")
         return Done("", 0)

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 import pytest
 from aiohttp import web
+from endpoint import SimConfig, SimServer
 from rig import Scripted, ask, completion, serving_routes
 
 from svr_async.engine import batch_api
@@ -38,8 +39,6 @@ from svr_async.engine.secrets import MASK, Secret
 from svr_async.errors import ArtefactError, RefusedError
 from svr_async.judges.batch import BatchRun, Imported, Opened, Unanswered, import_results
 from svr_async.judges.open_judge import OpenJudge
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 from svr_async.simulation.wire import ApiError
 
 SENTINEL = "sk-sentinel-5e4d3c2b1a"

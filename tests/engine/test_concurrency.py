@@ -14,16 +14,8 @@ from contextvars import ContextVar
 import pytest
 
 from svr_async.engine import concurrency
-from svr_async.engine.concurrency import (
-    ShutdownController,
-    StoppedError,
-    bounded_map,
-    draining,
-    in_sync,
-    own_loop,
-    run_sync,
-    run_whole,
-)
+from svr_async.engine.concurrency import bounded_map, in_sync, own_loop, run_sync, run_whole
+from svr_async.engine.shutdown import ShutdownController, StoppedError, draining
 from svr_async.errors import StorageError, UsageError
 
 WORD: ContextVar[str] = ContextVar("word", default="nothing")
@@ -79,7 +71,7 @@ async def test_an_error_stops_a_run_and_keeps_the_results_in_flight() -> None:
 
 async def test_a_signal_stops_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Running items have a limited time after it; the exit code is the one that shells expect."""
-    monkeypatch.setattr("svr_async.engine.concurrency.DRAIN_AFTER_SIGNAL_S", 0.05)
+    monkeypatch.setattr("svr_async.engine.shutdown.DRAIN_AFTER_SIGNAL_S", 0.05)
     shutdown, results, lines = ShutdownController(), dict[int, int](), list[str]()
 
     async def work(number: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import judge_at, pairs, shown
 
 from svr_async.core.pair import Order, present
@@ -17,8 +18,7 @@ from svr_async.core.verdict import Outcome
 from svr_async.engine.http import HttpTransport
 from svr_async.judges.model import ModelJudge
 from svr_async.judges.protocol import Reasked
-from svr_async.simulation.config import MIXED, SimConfig
-from svr_async.simulation.server import SimServer
+from svr_async.simulation.simulator import FAULTS
 
 N_PAIRS = 2
 
@@ -66,12 +66,11 @@ def same_writer(judge: ModelJudge) -> Any:
     return replace(judge.writer, profile=replace(judge.writer.profile, identity="sim"))
 
 
-@pytest.mark.parametrize("kind", [*MIXED, "hang"])
+@pytest.mark.parametrize("kind", FAULTS)
 async def test_each_fault_changes_only_the_number_of_calls(cache_folder: Path, smooth: list[Any], kind: str) -> None:
     """Whatever fails on the first tries, every answer equals that of an endpoint without faults."""
-    timeout_s = 0.25 if kind == "hang" else 20.0
     async with SimServer(SimConfig(fault_rate=1.0, faults=(kind,))) as sim:
-        async with judge_at(sim.base_url, cache_folder, timeout_s=timeout_s, concurrency=32) as judge:
+        async with judge_at(sim.base_url, cache_folder, concurrency=32) as judge:
             found = await every_role(replace(judge, writer=same_writer(judge)))
             stats = judge.engine.stats()
         assert kind in sim.stats()["faults"]
@@ -86,7 +85,6 @@ async def test_a_context_that_is_too_small_halves_the_list_of_rubrics(cache_fold
     rubrics = [Rubric(text=f"{text} ({number})") for number in range(8) for text in pairs(1)[0].rubrics]
     async with SimServer() as sim, judge_at(sim.base_url, cache_folder / "a") as judge:
         whole = await judge.compare(seen, rubrics, overall=False)
-        assert max(record.status for record in sim.log())
         tokens = judge.writer.compare(seen, rubrics, overall=False)
     small = tokens.request.prompt_chars // 4 - 300
     async with SimServer(SimConfig(context_tokens=small)) as sim, judge_at(sim.base_url, cache_folder / "b") as judge:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
+from endpoint import SimServer
 from rig import completion, engine_at, in_a_thread, pairs, refusal, scripted_engine, serving_routes, writer
 
 from svr_async.core.pair import Order, present
@@ -18,7 +19,6 @@ from svr_async.engine.request import Question, Request
 from svr_async.engine.transport import RawReply
 from svr_async.engine.wires.openai import error_in_body
 from svr_async.errors import ModelError
-from svr_async.simulation.server import SimServer
 from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.wire import ApiError, ChatRequest, Shape
 
@@ -126,7 +126,7 @@ class Thinker(Simulator):
 @pytest.fixture(scope="module")
 def thinker() -> Iterator[SimServer]:
     """Serve a model that refuses max_tokens and temperature."""
-    server = SimServer(simulator=Thinker())
+    server = SimServer(simulated=Thinker())
     with in_a_thread(server):
         yield server
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimConfig
 from msgspec.structs import replace
 from rig import ask, completion, engine_at, scripted_engine, serving, until
 
@@ -18,14 +19,13 @@ from svr_async import Engine, ajudge_pairs
 from svr_async.engine.engine import CallEngine, Completion
 from svr_async.engine.request import Question
 from svr_async.errors import UsageError
-from svr_async.simulation.config import SimConfig
 
 N = 60
 
 
 def _asked(url: str, number: int) -> Question[str]:
     """Return a question for a simulated model."""
-    question = ask(f"question {number}")
+    question = ask(f"question {number}", max_tokens=1000)
     return replace(question, request=replace(question.request, model="gpt-oss-120b", endpoint=url))
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from rig import evaluate, name_judge, serving, write_bench
 
-from svr_async.engine.concurrency import ShutdownController
+from svr_async.engine.money import Price
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.engine.stats import EngineStats
 from svr_async.errors import BudgetError, UsageError
 from svr_async.evaluation.items import Item
@@ -73,6 +74,10 @@ def test_what_ends_a_run_early_is_raised_once_the_folder_is_written(settings: Ev
     noting, settings = Noting(), replace(settings, audit=0.0)
     with pytest.raises(BudgetError, match=r"--max-calls 7 is reached.*; 7 of 30 pairs are judged and kept in run"):
         evaluate(replace(settings, limits=JudgeLimits(max_calls=7, concurrency="1")), noting)
+    priced = JudgeLimits(budget=1e-9, price=Price(input=1, cached=1, output=1), cache=Path("other"), concurrency="1")
+    with pytest.raises(BudgetError) as caught:
+        evaluate(replace(settings, limits=priced, out=Path("priced")), Noting())
+    assert "the rest needs about $" in caught.value.hint
     (partial,) = noting.results
     assert (partial.complete, partial.metrics["complete"], len(partial.items)) == (False, False, 7)
     again = evaluate(settings, noting)

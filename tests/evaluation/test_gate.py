@@ -122,7 +122,7 @@ def test_every_form_tells_verdict_numbers_and_domains(baseline: Run, tmp_path: P
     lines = shown["github"].splitlines()
     assert lines[0].startswith("::error title=svr gate failed::svr · gpt-oss-120b")
     assert lines[1] == "::warning title=svr gate::100 %25 ::error::boo"
-    assert "| margin tolerated | 2 points |" in shown["md"]
+    assert "| points tolerated | 2 |" in shown["md"]
     refused = gate_runs(replace(worse, manifest={**worse.manifest, "data": {}}), baseline)
     assert "- data, digest" in FORMATS["md"](refused)
     assert FORMATS["github"](refused).splitlines()[1].startswith("::error title=svr gate::data, digest")

@@ -11,9 +11,9 @@ from rig import ask, by_turn, completion, pairs, scripted_engine
 
 from svr_async.core.pair import HumanRubrics, Presentation
 from svr_async.core.verdict import Outcome
-from svr_async.engine.concurrency import ShutdownController
 from svr_async.engine.engine import CallEngine
 from svr_async.engine.failures import FailureLog
+from svr_async.engine.shutdown import ShutdownController
 from svr_async.errors import RefusedError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.judging import Evaluation, judge_pairs

@@ -16,7 +16,8 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import ArtefactError, UsageError
 from svr_async.evaluation.items import Item
 from svr_async.evaluation.metrics import engine_block
-from svr_async.evaluation.run_folder import Run, RunFacts, begin_run, write_results
+from svr_async.evaluation.results import RunFacts, begin_run, write_results
+from svr_async.evaluation.run_folder import Run
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import PreparedRun, prepare
 
@@ -134,10 +135,10 @@ def test_only_true_means_complete(tmp_path: Path, value: bool | str | None) -> N
 
 def test_no_run_is_a_usage_error(tmp_path: Path) -> None:
     """A folder without a run, or no folder at all, is the user's to correct."""
-    with pytest.raises(UsageError, match="is not a run folder") as caught:
-        Run.load(tmp_path / "nowhere")
-
-    assert caught.value.exit_code == 2
+    for folder, says in ((tmp_path, "' is not a run folder"), (tmp_path / "nowhere", "no such run: '")):
+        with pytest.raises(UsageError, match=says) as caught:
+            Run.load(folder)
+        assert caught.value.exit_code == 2
 
 
 def test_a_run_that_only_began_says_how_to_go_on(tmp_path: Path) -> None:

@@ -92,8 +92,9 @@ def test_numpy_forward_equals_jax() -> None:
     """What inference computes with NumPy equals what the fit computes with JAX, to 1e-6."""
     params, arrays = params_and_arrays()
     _, features = whole_batch(arrays)
-    hidden = hidden_units(params, features, arrays.n_pairs)
-    expected = np.asarray(sparsemax(bank_columns(params, hidden).T))
+    with jax.default_matmul_precision("highest"):  # else a GPU multiplies with fewer bits
+        hidden = hidden_units(params, features, arrays.n_pairs)
+        expected = np.asarray(sparsemax(bank_columns(params, hidden).T))
     selector = to_selector(params)
     rows = [
         alpha_numpy(selector, arrays.feature_index[4 * p : 4 * p + 4], arrays.feature_value[4 * p : 4 * p + 4])

@@ -210,10 +210,10 @@ def test_a_large_corpus_is_tried_on_a_sample(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_structure_has_words() -> None:
     """They name groups, sparsity and rubrics, and count spurious rubrics."""
     some = Structure(groups=4, sparsity=0.6, common=0.3, top_k=9)
-    assert some.in_words() == "4 groups of prompts, sparsity 0.6, in common 0.3, top 9"
-    assert Structure().in_words().startswith("no groups of prompts")
+    assert some.in_words() == "4 groups of prompts, sparsity 0.6, shared 0.3, up to 9 rubrics a prompt"
+    assert Structure().in_words().startswith("one group of prompts")
     one = Choice(structure=Structure(sparsity=0.0, top_k=9), spurious=(3, 4))
-    assert one.in_words() == "one weight per rubric, top 9, 2 rubrics spurious"
+    assert one.in_words() == "one weight per rubric, up to 9 rubrics a prompt, 2 rubrics spurious"
 
 
 def test_dense_entries_open_further_numbers_of_rubrics_up_to_all() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import Scripted, pairs, profile, scripted_engine, serving, shown
 
 from svr_async.core.rubric import Rubric
@@ -21,7 +22,6 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.judges.protocol import Answer, Comparisons, Reasked
 from svr_async.judges.templates import DECIDING, load_templates
-from svr_async.simulation.server import SimServer
 
 RUBRICS = [Rubric(text="The response is short."), Rubric(text="The response does not swear.")]
 WIRES = ("decisions", "logprobs")

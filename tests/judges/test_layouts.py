@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig
 from rig import pairs, profile
 
 from svr_async.core.pair import Order, Presentation, present, user_prompt
@@ -14,7 +15,6 @@ from svr_async.core.rubric import Rubric
 from svr_async.errors import ConfigError
 from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import PAPER, load_templates
-from svr_async.simulation.config import SimConfig
 from svr_async.simulation.simulator import Simulator
 
 RUBRICS = (Rubric(text="Is it short?"), Rubric(text="Is it right?"))

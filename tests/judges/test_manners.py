@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import judge_at
 
 from svr_async.core.pair import Order, present
 from svr_async.core.rubric import Rubric
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.config import SimConfig
 from svr_async.simulation.manners import EVEN, MANNERS
-from svr_async.simulation.server import SimServer
-from svr_async.simulation.world import World
+from svr_async.simulation.simulator import Simulator
+from svr_async.simulation.wire import ChatRequest
+from svr_async.simulation.world import World, draw
 
 PAIRS = [present(planted.pair, Order.AB) for planted in World().pairs(40)]
 RUBRICS = [Rubric(text=criterion.rubric) for criterion in CRITERIA[:4]]
@@ -60,12 +61,31 @@ async def test_every_manner_is_read_as_the_perfect_one(
     assert calls <= 1.1
 
 
-@pytest.mark.parametrize("fault", ["empty", "refused", "truncated"])
+UNANSWERED: dict[str, dict[str, Any]] = {
+    "empty": {"message": {"content": ""}},
+    "refused": {"message": {"content": None, "refusal": "No."}, "finish_reason": "content_filter"},
+    "truncated": {"message": {"content": "{"}, "finish_reason": "length"},
+}
+
+
+@pytest.mark.parametrize("fault", UNANSWERED)
 async def test_replies_without_an_answer_are_asked_again(
-    fault: str, perfect: dict[str, Verdicts], cache_folder: Path
+    fault: str, monkeypatch: pytest.MonkeyPatch, perfect: dict[str, Verdicts], cache_folder: Path
 ) -> None:
     """If a tenth of the first replies has no verdict, the final ones are the perfect judge's, in as many more calls."""
     wanted = perfect.get("plain") or (await judged(SimConfig(), cache_folder / "plain"))[0]
-    found, calls = await judged(SimConfig(fault_rate=0.1, faults=(fault,)), cache_folder / fault)
+
+    honest, seen = Simulator.reply, set[str]()
+
+    def failing(simulator: Simulator, request: ChatRequest, attempt: int = 0, *, empty: bool = False) -> Any:
+        """Answer a tenth of the questions only when they are asked again."""
+        reply, topic = honest(simulator, request, attempt, empty=empty), f"{request.asks}{request.fences}"
+        if topic not in seen and draw(topic) < 0.1:
+            reply["choices"][0] |= UNANSWERED[fault]
+        seen.add(topic)
+        return reply
+
+    monkeypatch.setattr(Simulator, "reply", failing)
+    found, calls = await judged(SimConfig(), cache_folder / fault)
     assert found == wanted
     assert 1 < calls <= 1.25

@@ -114,7 +114,7 @@ def test_users_profiles_extend_the_shipped_ones(tmp_path: Path, monkeypatch: pyt
     assert load_profiles()["gpt-4o-mini"].rpm == 20
     assert "mine" not in load_profiles()
     monkeypatch.setenv("SVR_JUDGES", str(tmp_path / "missing.toml"))
-    with pytest.raises(ConfigError, match=r"cannot read .*missing.toml: No such file"):
+    with pytest.raises(ConfigError, match=r"cannot read .*missing.toml': No such file"):
         load_profiles()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import pairs, scripted_engine, serving, shown
 
 from svr_async.core.integrity import Integrity
@@ -19,7 +20,6 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import JudgeSpec, open_judge
 from svr_async.judges.profiles import REWARD_WIRES, find_profile
 from svr_async.judges.recorded import load_recorded
-from svr_async.simulation.server import SimServer
 
 URL = "rm:http://127.0.0.1:1"
 ROWS: dict[str, Any] = {"classify": {"probs": [0.1, 2.5]}, "pooling": {"data": [[0.1], [2.5]]}, "score": {"score": 2.5}}

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from endpoint import SimConfig
 from rig import name_judge, serving, svr_here, write_bank, write_bench
 
 from svr_async.observability.trackers import TrackedRun
 from svr_async.observability.tracking import evaluation_facts, hand_over, training_facts
 from svr_async.scoring.bank import RubricBank
-from svr_async.simulation.config import SimConfig
 
 KEY = "sk-made-up-and-secret"
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import background, name_judge, read_lines, serving, shown, svr, wait_until, write_bench
 
 from svr_async.commands.main import run
 from svr_async.commands.main import svr as group
 from svr_async.engine.events import CallEnded, Event, Snapshot, observing
 from svr_async.serving.engine import Engine
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 Cli = Callable[..., tuple[int, str, str]]
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0")

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from endpoint import SimConfig, SimServer
 from programs import need
 from rig import background, environment, serving
 from trials import EVAL, STORAGE, Reference, evaluate, items, prepare, rows, run_without_faults
 
 from svr_async.engine.caller import SPARE_WORKERS
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 PAIRS = 40
 CONCURRENCY = 4

@@ -6,10 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from endpoint import SimConfig
 from rig import serving
 from trials import evaluate, items, paid_again, prepare, run_without_faults
 
-from svr_async.simulation.config import MIXED, SimConfig
+from svr_async.simulation.simulator import FAULTS
 
 
 @pytest.mark.parametrize(
@@ -31,5 +32,5 @@ def test_one_call_in_five_fails_and_the_items_are_the_same(tmp_path: Path, concu
         struck = Counter(record.fault for record in server.log() if record.fault)
         assert paid_again(server) == 0
     assert items(folder) == reference.items
-    assert set(struck) == set(MIXED) or pairs < 100
+    assert set(struck) == set(FAULTS) or pairs < 100
     assert struck

@@ -17,8 +17,7 @@ import pytest
 from rig import svr_here, write_bench
 from small_bank import checked_bank
 
-from svr_async.simulation.files import train_row
-from svr_async.simulation.world import World
+from svr_async.simulation.world import World, train_row
 
 Call = Callable[..., tuple[int, str]]
 LOUD = {"pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn"}

@@ -8,15 +8,13 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimConfig, SimServer
 from killer import killed_at
 from rig import name_judge, serving, svr
 from trials import EVAL, Reference, evaluate, items, kill_after, paid_again, prepare, rows, run_without_faults
 
 from svr_async.engine.caller import SPARE_WORKERS
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.files import train_row
-from svr_async.simulation.server import SimServer
-from svr_async.simulation.world import World
+from svr_async.simulation.world import World, train_row
 
 PAIRS = 24
 CONCURRENCY = 4

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimConfig, SimServer
 from rig import name_judge, run_items, run_metrics, serving, svr, svr_here, write_bench
-
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'svr-async[ray]' in a separate environment")
 

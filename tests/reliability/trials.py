@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 
+from endpoint import SimConfig, SimServer
 from rig import background, name_judge, svr, wait_until, write_bench
 
 from svr_async.engine.cache import Cache
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 STORAGE = 5
 EVAL = ("eval", "rubricbench", "--data", "bench.jsonl", "--judge", "sim", "--audit", "0", "--out", "run",

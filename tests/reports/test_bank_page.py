@@ -45,6 +45,16 @@ def test_it_starts_with_its_rubrics_and_says_how_they_were_fitted() -> None:
     assert names == ["training", "fit", "learning"]
 
 
+def test_a_weight_that_all_rubrics_share_is_a_sentence() -> None:
+    """The default fit gives one: no column of equal numbers, and rubrics stay in the order of their activation."""
+    one = bank()
+    shared = summarise_bank(replace(one, rubrics=tuple(replace(entry, weight=4.0) for entry in one.rubrics))).rubrics
+    assert shared.heads == ("Rubric", "Activation", "Domain and facet")
+    assert "Each weighs 4; only the activations differ." in shared.notes
+    mixed = tuple(replace(entry, weight=1.0 + place) for place, entry in enumerate(one.rubrics))
+    assert "Weight" in summarise_bank(replace(one, rubrics=mixed)).rubrics.heads
+
+
 @pytest.mark.parametrize(
     ("mark", "word"),
     [

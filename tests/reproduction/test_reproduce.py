@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmark_files import write_benchmarks
+from endpoint import SimServer
 from rig import write_bank, write_bench
 
 from svr_async.errors import BudgetError
@@ -17,7 +18,6 @@ from svr_async.reproduction.paper import load_recipes, plan_of
 from svr_async.reproduction.reproduce import Reproduction, build, count, reproduce
 from svr_async.reproduction.runner import Absent, ReproSettings, Runner
 from svr_async.reproduction.table import PaperTable
-from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import World
 
 SIZES: Mapping[str, Mapping[str, int]] = {

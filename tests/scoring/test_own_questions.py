@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import completion, evaluate, name_judge, scripted_engine, serving, shown, write_bench, writer
 
 from svr_async.engine.request import Request
@@ -23,7 +24,6 @@ from svr_async.judges.questions import QuestionWriter
 from svr_async.judges.templates import NAMES, load_templates
 from svr_async.scoring.decision import Decision
 from svr_async.scoring.methods.rrd import FALLBACK, TEMPLATES, Rrd, RrdOptions, counts_of, whitened_uniform
-from svr_async.simulation.server import SimServer
 
 N = 6
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from endpoint import SimConfig, SimServer
 from rig import pairs, write_bank
 
 from svr_async import Engine, arank
@@ -17,8 +18,6 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.scoring.bank import RubricBank
 from svr_async.serving.server.app import RewardServer
 from svr_async.serving.server.settings import ServerSettings
-from svr_async.simulation.config import SimConfig
-from svr_async.simulation.server import SimServer
 
 PAIRS = pairs(8)
 PROMPT = PAIRS[0].prompt[0].content

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from endpoint import SimServer
 from rewarding import Points, points_of
 
 from svr_async.engine.concurrency import run_sync
 from svr_async.serving.hooks.judging import NAMES, PREFIX, close_engines, configure
-from svr_async.simulation.server import SimServer
 
 
 @pytest.fixture(autouse=True)

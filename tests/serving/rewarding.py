@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimServer
 from rig import in_a_thread
 
 from svr_async.core.rubric import Check
@@ -16,7 +17,6 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.serving.hooks.judging import HookSettings, configure
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.server import SimServer
 
 
 def needs(package: str, command: str) -> None:

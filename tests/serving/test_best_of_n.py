@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from endpoint import SimServer
 from rig import RULES, name_judge, read_lines, svr_here
 from small_bank import checked_bank
 
@@ -27,7 +28,6 @@ from svr_async.serving.best_of_n import (
     summary,
 )
 from svr_async.serving.ranking import Ranking
-from svr_async.simulation.server import SimServer
 
 SHORT, LONG = "Baked dough.", "Bread is a food that people bake of flour and water, and eat every day of the week."
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimServer
 from rewarding import judged_by, needs
 from rig import pairs, run_python, write_bank
 
 from svr_async.serving.hooks.judging import configure
-from svr_async.simulation.server import SimServer
 
 needs("inspect_ai", "pip install inspect_ai==0.3.285")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from arena import arena
+from endpoint import SimServer
 from rewarding import Points, points_of
 
 from svr_async import ascore
@@ -16,7 +17,6 @@ from svr_async.errors import UsageError
 from svr_async.serving.hooks.judging import configure
 from svr_async.serving.hooks.trl import svr_reward
 from svr_async.serving.hooks.verl import compute_score
-from svr_async.simulation.server import SimServer
 
 
 async def test_the_reward_is_the_same_everywhere(points: Points, sim: SimServer, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from endpoint import SimServer
 from rewarding import a_server, judged_by
 from rig import pairs, serving, serving_routes
 from small_bank import checked_bank
@@ -21,7 +22,6 @@ from svr_async.serving.hooks.judging import PREFIX, HookSettings, configure, cur
 from svr_async.serving.hooks.promptfoo import get_assert
 from svr_async.serving.hooks.trl import SvrReward, group_rewards, svr_reward
 from svr_async.serving.hooks.verl import compute_score, single_reward
-from svr_async.simulation.server import SimServer
 
 ASKED = "Say it in a few words: what is bread?"
 SHORT, LONG = "Baked dough.", "Bread is a food that people bake of flour and water, and eat every day of the week."
@@ -130,7 +130,7 @@ def test_a_judge_that_is_down_gives_none_until_it_is_back(tmp_path: Path) -> Non
         asyncio.run(SvrReward(**{**given, "cache": str(tmp_path / "cache"), "on_failure": "raise"})(*ask))
     (budget,) = [held._BUDGETS[key] for key in held._BUDGETS if key[1] == current()]
     spent = budget.calls
-    from svr_async.simulation.config import SimConfig
+    from endpoint import SimConfig
 
     with serving(SimConfig(port=port)):
         values = asyncio.run(svr_reward(*ask))
@@ -177,7 +177,7 @@ async def test_the_function_for_verl_finds_the_prompt_and_keeps_its_keys(bank: s
 
 async def test_a_server_pools_what_comes_one_at_a_time(sim: SimServer, tmp_path: Path) -> None:
     """Members of a group from anywhere are compared; one that lacks the token ends it; the keys are the same."""
-    pair = pairs(1)[0]
+    pair = pairs(4)[3]
     prompt = [{"role": "user", "content": pair.prompt[0].content}]
     with a_server(sim, tmp_path, token="secret") as url:
         asked = HookSettings(server=url, token="secret")

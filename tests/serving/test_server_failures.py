@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 import pytest
 from arena import PROMPT, TEXTS, Arena, arena, output, rollout
+from endpoint import SimConfig
 from rig import until
 
 from svr_async.serving.server import rewarder
-from svr_async.simulation.config import SimConfig
 
 BODIES: dict[str, Any] = {
     "/get_reward": {"query": [PROMPT + TEXTS[0]], "prompts": [PROMPT], "labels": [""]},

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from arena import PROMPT, TEXTS, arena, rollout
+from endpoint import SimConfig
 from rig import until
 
 from svr_async.serving.ranking import Schedule
-from svr_async.simulation.config import SimConfig
 
 
 @pytest.mark.parametrize(("schedule", "calls"), [("all", 10), ("circle", 5)])

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from arena import PROMPT, TEXTS, arena
+from endpoint import SimConfig
 from rig import until
 
 from svr_async.errors import UsageError
 from svr_async.serving.server.app import RewardServer
 from svr_async.serving.server.settings import ServerSettings
-from svr_async.simulation.config import SimConfig
 
 ALONE = {"prompt": PROMPT, "response": TEXTS[0]}
 WRONG: tuple[tuple[str, Any, int, str], ...] = (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimServer
 from rig import name_judge, pairs, serving
 from small_bank import checked_bank, planted_bank
 
@@ -15,7 +16,6 @@ from svr_async import Engine, ajudge_pairs, ascore_pair, judge_pairs, rank, scor
 from svr_async.core.pair import Presentation, Side, user_prompt
 from svr_async.errors import BudgetError, ConfigError, DataError, UsageError
 from svr_async.judges.rules.judge import RulesJudge
-from svr_async.simulation.server import SimServer
 
 PROMPT = "Name a colour, in at most ten words."
 SHORT, LONG = "Blue.", "A colour that I like a great deal, more than any other one, would be blue."

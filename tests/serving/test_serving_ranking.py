@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from endpoint import SimConfig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rig import name_judge, pairs, serving
@@ -23,7 +24,6 @@ from svr_async.core.verdict import Outcome, RubricComparison, Verdict
 from svr_async.errors import BudgetError, UsageError
 from svr_async.judges.protocol import Answer, Comparisons
 from svr_async.serving.ranking import How, Schedule, pairs_of, potentials
-from svr_async.simulation.config import SimConfig
 
 
 class Lengthy(UnaskedJudge):

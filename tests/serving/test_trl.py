@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimServer
 from rewarding import Points, judged_by, needs
 from rig import write_bank
 from small_trainer import ON_A_CPU, model, tokenizer
 
 from svr_async.serving.hooks.trl import SvrReward, svr_reward
-from svr_async.simulation.server import SimServer
 
 if find_spec("trl"):  # elsewhere it would keep other tests from a hub of their own
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when the package is first imported

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimServer
 from rewarding import Points, judged_by, needs
 from rig import pairs, write_bank
 
 from svr_async.errors import SvrError
 from svr_async.serving.hooks.judging import configure
-from svr_async.simulation.server import SimServer
 
 needs("verifiers", "pip install verifiers==0.4.0")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint import SimServer
 from rewarding import FakeTokenizer, Points, a_server, needs
 from rig import pairs
 
 from svr_async.serving.hooks.judging import configure
-from svr_async.simulation.server import SimServer
 
 needs("verl", "pip install verl==0.9.1 torch==2.13.0 'transformers<5.11'")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]

@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from endpoint import SimServer
+
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.server import SimServer
 from svr_async.simulation.world import PlantedPair, World
 
 TAG = "0123456789abcdef"

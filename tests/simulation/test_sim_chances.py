@@ -8,12 +8,12 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from endpoint import SimConfig
 from sim_requests import fence
 
 from svr_async.core.pair import Side, prompt_text
 from svr_async.core.verdict import EVEN
 from svr_async.simulation.catalogue import CRITERIA
-from svr_async.simulation.config import SimConfig
 from svr_async.simulation.judge import MODELS, PlantedJudge
 from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.wire import ApiError, Shape
@@ -21,7 +21,7 @@ from svr_async.simulation.world import PromptReading, ResponseReading, World
 
 MODEL = MODELS["gpt-oss-120b"]
 WORLD = World(3)
-RUBRIC = "Response A satisfies this rubric: The response treats the empty input as a separate case."
+RUBRIC = f"Response A satisfies this rubric: {CRITERIA[0].rubric}"
 
 
 def read() -> list[tuple[PromptReading, dict[str, ResponseReading], tuple[int, ...]]]:
@@ -48,32 +48,15 @@ def test_what_is_likelier_is_the_verdict() -> None:
 
 
 def test_the_probabilities_are_honest() -> None:
-    """Of all answers with one probability, about that share is true."""
-    judge, truths = PlantedJudge(WORLD, MODEL), defaultdict[tuple[str, float], list[bool]](list)
+    """Of all verdicts on a response with one probability, about that share is true."""
+    judge, truths = PlantedJudge(WORLD, MODEL), defaultdict[float, list[bool]](list)
     for prompt, responses, cares in read():
         for number in cares:
-            text = CRITERIA[number].rubric
-            met = judge.chance(f"Response A satisfies this rubric: {text}", prompt, responses)
-            truths["A", met].append(bool(responses["A"].met >> number & 1))
-            better = judge.chance(
-                f"Response A satisfies this rubric better than response B does: {text}", prompt, responses
-            )
-            degrees = [judge.opinion(prompt, responses[name], WORLD.read_rubric(text)).degree for name in "AB"]
-            truths["better", better].append(degrees[0] > degrees[1])
-    for (_, chance), found in truths.items():
-        assert abs(mean(found) - chance) < 0.05 + 2 / len(found) ** 0.5
-
-
-def test_a_negated_rubric_asked_in_the_positive_is_turned_round() -> None:
-    """The judge of statements recognises the opposite of a rubric: its probability is one minus the rubric's."""
-    judge = PlantedJudge(WORLD, MODEL)
-    prompt, responses, _ = read()[0]
-    turned = dict(judge._negated)
-    for text, rubric in list(turned.items())[:5]:
-        own, opposite = (
-            judge.chance(f"Response A satisfies this rubric: {one}", prompt, responses) for one in (rubric, text)
-        )
-        assert opposite == pytest.approx(1 - own)
+            met = judge.chance(f"Response A satisfies this rubric: {CRITERIA[number].rubric}", prompt, responses)
+            truths[met].append(bool(responses["A"].met >> number & 1))
+    assert len(truths) == 2
+    for chance, found in truths.items():
+        assert abs(mean(found) - chance) < 0.05
 
 
 def material() -> str:

@@ -33,15 +33,16 @@ def test_a_world_is_a_pure_function_of_its_seed() -> None:
     assert next(WORLD.pairs(1, "other")) != ITEMS[0]
 
 
-def test_twelve_types_share_forty_eight_criteria() -> None:
+def test_twelve_types_share_twenty_four_criteria() -> None:
     """Each type cares about six criteria with unequal positive weights, and every criterion matters somewhere."""
     assert len(TOPICS) == 12
-    assert len(LATENT) == 48
-    assert {number for kind in WORLD.kinds for number in kind.cares} == set(range(48))
+    assert len(LATENT) == 24
+    assert {number for kind in WORLD.kinds for number in kind.cares} == set(range(24))
     for kind in WORLD.kinds:
         assert len(set(kind.cares)) == 6
         assert len(set(kind.weights)) == 6
         assert min(kind.weights) > 0
+        assert sum(kind.weights) == pytest.approx(1)
         assert not set(kind.cares) & set(kind.distractors)
 
 
@@ -78,20 +79,18 @@ def test_labels_follow_the_margin_but_for_a_few() -> None:
     flipped = [item for item in ITEMS if item.flipped]
     assert 0.015 < len(flipped) / len(ITEMS) < 0.08
     assert all((item.margin < 0) == item.flipped for item in ITEMS)
-    assert all(abs(item.margin) >= 0.09 * WORLD.kinds[item.kind].total - 1e-9 for item in ITEMS)
+    assert all(abs(item.margin) >= 0.09 - 1e-9 for item in ITEMS)
     assert 0.42 < sum(item.pair.chosen_first for item in ITEMS) / len(ITEMS) < 0.58
 
 
 def test_human_rubrics_are_the_types_criteria_incompletely() -> None:
-    """Human rubrics name some criteria of the type, at most one generic besides, the same on every call."""
+    """Human rubrics name some criteria of the type, the same on every call."""
     for item in ITEMS[:200]:
         texts = WORLD.human_rubrics(item)
         assert texts == WORLD.human_rubrics(item)
-        cares = {CRITERIA[number].rubric for number in WORLD.kinds[item.kind].cares}
-        assert set(texts) & cares
-        assert len(set(texts) - cares) <= 1
-        assert set(texts) - cares <= set(GENERIC)
-    assert sum(len(WORLD.human_rubrics(item)) for item in ITEMS) < 6 * len(ITEMS)
+        assert texts
+        assert set(texts) <= {CRITERIA[number].rubric for number in WORLD.kinds[item.kind].cares}
+    assert 0.7 < sum(len(WORLD.human_rubrics(item)) for item in ITEMS) / (6 * len(ITEMS)) < 0.85
 
 
 def accuracy(model: str, weighed: bool | None) -> float:

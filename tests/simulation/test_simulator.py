@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from svr_async.core.rubric import FACETS, IMPORTANCES
 from svr_async.simulation.catalogue import CRITERIA, GENERIC
-from svr_async.simulation.config import SimConfig
 from svr_async.simulation.simulator import Simulator
 from svr_async.simulation.wire import ApiError, parse_request
 from svr_async.simulation.world import PlantedPair, World
@@ -80,7 +79,7 @@ def test_a_verdict_does_not_depend_on_position_and_decides_which_is_better() -> 
 
 
 def test_a_biased_judge_names_a_in_both_orders() -> None:
-    """The biased model names A in both orders far more often than the perfect one, with and without rubrics."""
+    """A weak model names A in both orders far more often than the perfect one."""
 
     def leaning(model: str) -> float:
         count = 0
@@ -90,7 +89,7 @@ def test_a_biased_judge_names_a_in_both_orders() -> None:
             count += all(ask.content(reply).endswith("[[A]]") for reply in both)
         return count / len(ITEMS)
 
-    assert leaning("sim-biased") > 0.7
+    assert leaning("sim-weak") > 0.2
     assert leaning("sim-perfect") < 0.05
 
 
@@ -113,25 +112,32 @@ def test_fences_of_another_tag_are_text() -> None:
     inner = f"one\n{ask.fence('RESPONSE_A', 'two', 'a' * 16)}\n<<svr:{'b' * 16}:END>>\nthree\n"
     request = parse_request(ask.compare(inner, "", "x\ny", ["Z."]))
     assert request.fences == {"PROMPT": inner, "RESPONSE_A": "", "RESPONSE_B": "x\ny"}
-    assert request.rubrics == (("R1", "Z."),)
+    assert request.rubrics == [("R1", "Z.")]
 
 
 @pytest.mark.parametrize(
-    ("body", "role"),
+    ("body", "reply"),
     [
-        (ask.compare("p", "a", "b", ["c"]), "compare"),
-        (ask.score("p", "a", ["c"]), "score"),
-        (ask.induce("p", "a", "b"), "induce"),
-        (ask.write("p"), "write"),
-        (ask.direct("p", "a", "b"), "direct"),
-        (ask.probe("p", "a"), "probe"),
-        (ask.body("Be kind.", "Hello"), "respond"),
-        (ask.body("Be kind.", ask.fence("PROMPT", "say [[A]] and rubric_scores")), "respond"),
+        (ask.compare("p", "a", "b", ["c"]), '{"rubric_comparisons":'),
+        (ask.score("p", "a", ["c"]), '{"rubric_scores":'),
+        (ask.induce("p", "a", "b"), '{"contrastive_rubrics":'),
+        (ask.write("p"), '{"rubrics":'),
+        (ask.direct("p", "a", "b"), "Both responses"),
+        (ask.probe("p", "words of a response"), "words "),
+        (ask.body("Number them like '1. It is so. [Hard Rule]'.", ask.fence("PROMPT", "p")), "1. "),
+        (ask.body("End with [[YES]] or [[NO]].", ask.fence("RESPONSE", "a")), "[[YES]]"),
     ],
 )
-def test_the_role_follows_from_the_instructions(body: dict[str, Any], role: str) -> None:
-    """Each role is recognised by what the instructions ask for, never by fenced text."""
-    assert parse_request(body).role == role
+def test_the_reply_follows_from_the_instructions(body: dict[str, Any], reply: str) -> None:
+    """Each form of reply is recognised by what the instructions ask for."""
+    assert ask.content(SIM.answer(body)).startswith(reply)
+
+
+def test_fenced_text_asks_for_nothing() -> None:
+    """A prompt that mentions marks and keys of verdicts is answered as a prompt."""
+    answer = ask.content(SIM.answer(ask.body("Be kind.", ask.fence("PROMPT", "say [[A]] and rubric_scores"))))
+    assert answer
+    assert not answer.startswith(("Both responses", "{"))
 
 
 def test_a_repair_turn_is_answered_like_the_first_question() -> None:
@@ -145,7 +151,6 @@ def test_a_repair_turn_is_answered_like_the_first_question() -> None:
     ]
     assert ask.payload(SIM.answer(repair)) == ask.payload(SIM.answer(body))
     assert parse_request(repair).key != parse_request(body).key
-    assert parse_request(repair).topic == parse_request(body).topic
 
 
 def test_induction_proposes_differences_of_the_pair() -> None:
@@ -217,14 +222,13 @@ def test_a_plain_request_gets_a_response_of_the_world() -> None:
 
 def test_the_fields_of_a_reply() -> None:
     """`max_tokens` cuts the text; usage counts what was written; the id is a function of the request."""
-    whole = SIM.answer(ask.of_pair(WORLD, ITEMS[0], safety_identifier="someone"))
+    whole = SIM.answer(ask.of_pair(WORLD, ITEMS[0]))
     cut = SIM.answer(ask.of_pair(WORLD, ITEMS[0], max_tokens=20))
     assert [reply["choices"][0]["finish_reason"] for reply in (whole, cut)] == ["stop", "length"]
     assert cut["usage"]["completion_tokens"] == 20
     assert ask.content(whole).startswith(ask.content(cut))
-    usage = whole["usage"]
-    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
-    assert whole["id"] == SIM.answer(ask.of_pair(WORLD, ITEMS[0], safety_identifier="someone else"))["id"]
+    assert whole["usage"]["completion_tokens"] == -(-len(ask.content(whole)) // 4)
+    assert whole["id"] == SIM.answer(ask.of_pair(WORLD, ITEMS[0]))["id"]
     assert (whole["object"], cut["id"] != whole["id"]) == ("chat.completion", True)
     assert re.fullmatch(r"svr-sim-[0-9a-f]{12}", whole["system_fingerprint"])
 
@@ -233,29 +237,19 @@ def test_the_fields_of_a_reply() -> None:
     ("body", "status", "code"),
     [
         (ask.body("a", "b", model="gpt-17"), 404, "model_not_found"),
-        (ask.body("a", "b" * 40_000), 400, "context_length_exceeded"),
         (ask.body("a", "b", stream=True), 400, None),
         ({"model": "gpt-oss-120b", "messages": []}, 400, None),
         ({"model": "gpt-oss-120b", "messages": [{"role": "user", "content": 7}]}, 400, None),
-        ({"messages": [{"role": "user", "content": "x"}]}, 400, None),
+        ({"messages": [{"role": "user", "content": "x"}]}, 404, "model_not_found"),
         ([], 400, None),
     ],
 )
 def test_requests_that_an_endpoint_would_refuse(body: dict[str, Any], status: int, code: str | None) -> None:
-    """An unknown model, too long a request and malformed ones are refused with OpenAI's status and code."""
+    """An unknown model and malformed requests are refused with OpenAI's status and code."""
     with pytest.raises(ApiError) as caught:
-        Simulator(SimConfig(context_tokens=8192)).answer(body)
-    assert (caught.value.status, caught.value.code) == (status, code)
+        SIM.answer(body)
+    assert (caught.value.status, caught.value.payload["error"]["code"]) == (status, code)
     assert caught.value.payload["error"]["message"]
-
-
-def test_content_may_come_in_parts() -> None:
-    """A message whose content is a list of text parts reads like the joined text."""
-    plain = ask.of_pair(WORLD, ITEMS[0])
-    parts = json.loads(json.dumps(plain))
-    text = parts["messages"][1]["content"]
-    parts["messages"][1]["content"] = [{"type": "text", "text": text[:40]}, {"type": "text", "text": text[40:]}]
-    assert ask.payload(SIM.answer(parts)) == ask.payload(SIM.answer(plain))
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,8 +11,8 @@ from stand_ins import UnaskedAuthor, UnaskedJudge
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.engine.request import ReplyRejectedError
-from svr_async.judges.protocol import Answer
-from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, CriteriaQuestion
+from svr_async.judges.protocol import Answer, CriteriaQuestion
+from svr_async.judges.questions import MOST_KNOWN, MOST_NEW, read_same
 from svr_async.reports.bank_summary import by_criterion
 from svr_async.scoring.bank import BankRubric, RubricBank
 from svr_async.training.rounds.config import TrainConfig
@@ -41,14 +41,14 @@ def test_the_request_lists_known_and_new_criteria_a_line_each() -> None:
 )
 def test_labels_that_cannot_be_read_are_left_out(reply: str, found: Mapping[str, str | None]) -> None:
     """Unknown labels, itself, and values of other types count as absent."""
-    assert QUESTION.read(reply) == found
+    assert read_same(QUESTION, reply) == found
 
 
 @pytest.mark.parametrize("reply", ["", "none", "{", '{"same_as": []}', '["N1"]'])
 def test_a_reply_without_the_object_is_asked_again(reply: str) -> None:
     """The engine asks once more, and counts the question then."""
     with pytest.raises(ReplyRejectedError, match="same_as"):
-        QUESTION.read(reply)
+        read_same(QUESTION, reply)
 
 
 class Grouper(UnaskedJudge, UnaskedAuthor):

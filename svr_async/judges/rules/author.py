@@ -18,7 +18,7 @@ from svr_async.judges.rules.judge import view_of, view_of_prompt
 from svr_async.judges.rules.registry import bound, grid_rubrics
 
 if TYPE_CHECKING:
-    from svr_async.judges.questions import CriteriaQuestion
+    from svr_async.judges.protocol import CriteriaQuestion
 
 _ITEM = re.compile(r"(?m)^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t]+\S[^\n]*\n?")
 _NUMBER = re.compile(r"\d{1,9}")

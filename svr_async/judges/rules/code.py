@@ -138,7 +138,7 @@ def code_in(response: TextView, *, language: str) -> bool:
     return language in named or named == {""}
 
 
-@CHECKS.add("gives code where the prompt asks for code", "coverage")
+@CHECKS.add("contains code if the prompt asks for it", "coverage")
 def code_when_asked(prompt: TextView, response: TextView) -> bool | None:
     """A prompt that asks for code gets code, fenced or recognisable. Abstains for other prompts."""
     return bool(response.layout.code or _DEFINES.search(response.head.text)) if wants_code(prompt) else None
@@ -187,7 +187,7 @@ def brackets_in_code(response: TextView) -> Finding | None:
     return _all_pass([block.body for block in response.layout.code], brackets_balance)
 
 
-@CHECKS.add("'s code carries comments", "style")
+@CHECKS.add("'s code has comments", "style")
 def commented_code(response: TextView) -> bool | None:
     """At least one block of code carries a comment. Abstains without code."""
     code = response.layout.code

@@ -141,10 +141,6 @@ def _times(match: re.Match[str]) -> Iterator[Check]:
         yield Check.of("uses_word", word=word, n=n)
 
 
-def _letters(match: re.Match[str]) -> Iterator[Check]:
-    yield Check.of("uses_letter", letter=match[1], n=_number(match[2]))
-
-
 def _language(match: re.Match[str]) -> Iterator[Check]:
     """A translation must contain the language, since other text may introduce it; other answers are written in it."""
     is_translation = re.search(r"translat|convert|how do you", match[0], re.IGNORECASE)
@@ -289,7 +285,10 @@ RULES = (
         rf"(at least|at most|no more than|less than|fewer than|exactly)? ?{_N} times?\b",
         _times,
     ),
-    _rule(rf"\bletter [\"']?(\w)[\"']?(?: \w+){{0,3}}? at least {_N} times?\b", _letters),
+    _rule(
+        rf"\bletter [\"']?(\w)[\"']?(?: \w+){{0,3}}? at least {_N} times?\b",
+        lambda match: [Check.of("uses_letter", letter=match[1], n=_number(match[2]))],
+    ),
     _rule(rf"{_NOT}{_USE} (?:any )?(?:the )?{_TERMS} ((?:[\"'\[]|\w)[^.?!;\x00]{{0,160}})", _words("avoids_words")),
     _rule(
         r"\b(?:do not|don't|never|without|avoid|must not|should not) "

@@ -49,7 +49,7 @@ def stem(word: str) -> str:
     return word
 
 
-@CHECKS.add("takes up at least {percent} percent of the prompt's key words", "coverage", percent=whole(25, 50, 75))
+@CHECKS.add("uses at least {percent} percent of the prompt's key words", "coverage", percent=whole(25, 50, 75))
 def covers_keywords(prompt: TextView, response: TextView, *, percent: int) -> Finding | None:
     """At least a percentage of the prompt's key words occurs; by the share. Abstains without key words."""
     wanted = keywords(prompt)
@@ -95,7 +95,7 @@ def _first_words(view: TextView) -> str:
 CHECKS.simple("coverage", ("gives_example", "gives an example", lambda view: any_in(view.head.plain, EXAMPLES)))
 
 
-@CHECKS.add("goes through steps", "reasoning")
+@CHECKS.add("proceeds step by step", "reasoning")
 def gives_steps(response: TextView) -> bool:
     """The response goes through steps: numbered items, or words such as "first" and "finally"."""
     numbered = sum(item.numbered for item in response.layout.items)
@@ -108,7 +108,7 @@ CHECKS.simple(
 )
 
 
-@CHECKS.add("takes up every number in the prompt", "correctness")
+@CHECKS.add("repeats every number in the prompt", "correctness")
 def keeps_numbers(prompt: TextView, response: TextView) -> Finding | None:
     """The prompt's numbers occur in the response; by the share. Abstains without numbers, or with more than twenty."""
     wanted = _numbers(prompt)

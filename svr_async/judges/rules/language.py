@@ -161,7 +161,7 @@ def _languages_of_lines(view: TextView) -> frozenset[str]:
     return frozenset(filter(None, (language_of(view), *(language_of(TextView(line)) for line in lines))))
 
 
-@CHECKS.add("keeps to one script", "language")
+@CHECKS.add("does not mix writing systems", "language")
 def keeps_one_script(prompt: TextView, response: TextView) -> bool | None:
     """The response uses no script that neither its own language nor the prompt uses. Abstains for translations."""
     counts = _scripts(response)

@@ -108,7 +108,7 @@ def plain_text(response: TextView) -> bool:
     return not (bullets or layout.headings or layout.tables or layout.code or _BOLD.search(response.text))
 
 
-@CHECKS.add("makes its structure visible with lists, headings or bold text", "format")
+@CHECKS.add("is structured with lists, headings or bold text", "format")
 def structured(response: TextView) -> Finding:
     """List items, headings, tables and bold text add up to three marks; more, up to ten, are better."""
     layout = response.layout

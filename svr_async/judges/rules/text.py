@@ -235,7 +235,7 @@ def read_layout(text: str) -> Layout:
         prose.append(line)
         if first in _MARKERS:
             headings += first == "#" and bool(_HEADING.match(mark))
-            tables += _is_table_rule(mark)
+            tables += first in "|:-" and "|" in mark and "--" in mark and _TABLE_RULE.issuperset(mark)  # "|---|---|"
             if item := _item(mark, len(line) - len(mark)):
                 items.append(item)
     if fence:
@@ -256,11 +256,6 @@ def _item(mark: str, indent: int) -> Item | None:
     if mark[0] in _BULLETS and mark[1:2].isspace():
         return None if _RULE.issuperset(mark) else Item(indent, numbered=False)
     return Item(indent, numbered=True) if _NUMBERED.match(mark) else None
-
-
-def _is_table_rule(mark: str) -> bool:
-    """Whether a line is the rule under a table's head, such as "|---|---|"."""
-    return mark[0] in "|:-" and "|" in mark and "--" in mark and _TABLE_RULE.issuperset(mark)
 
 
 def kept(make: Callable[[TextView], T]) -> Callable[[TextView], T]:

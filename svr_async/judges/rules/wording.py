@@ -172,7 +172,10 @@ def reading_grade(view: TextView) -> float | None:
 
 
 @CHECKS.add(
-    "reads at grade {n} or below", "style", opposite=("above_grade", "reads above grade {n}"), n=whole(6, 8, 10, 12, 14)
+    "reads at grade {n} or below",
+    "style",
+    opposite=("above_grade", "reads above grade {n}"),
+    n=whole(6, 8, 10, 12, 14),
 )
 def max_grade(response: TextView, *, n: int) -> Finding | None:
     """The reading grade (Flesch-Kincaid, roughly years at school) is at most n. Abstains below 20 words."""

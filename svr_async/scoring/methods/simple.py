@@ -247,7 +247,7 @@ def load_rubric_file(path: Path) -> tuple[tuple[tuple[Rubric, float], ...], bool
     try:
         text = read_plain(path).decode("utf-8-sig", "replace")
     except OSError as error:
-        raise ConfigError(f"cannot read the rubrics {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read the rubrics '{path}': {error.strerror}") from error
     found: dict[str, tuple[Rubric, float]] = {}
     by_points = False
     for number, entry in enumerate(_entries(path, text), 1):

@@ -36,8 +36,8 @@ class HookSettings:
 
     `judge` and `bank` are named as on the command line; `method`, `schedule`, `order` and `top_k` are those of `rank`;
     `cache`, `base_url`, `concurrency`, `budget`, `max_calls`, `timeout_s` and `give_up_after_s` those of `Engine`.
-    `group` is the number of consecutive completions of one prompt. With `on_failure` none a judge that is down gives no
-    reward, with raise it ends the training; a refused key, a spent budget and an invalid setting always end it.
+    `group` is the number of consecutive completions of one prompt. With `on_failure="none"` a judge that is down gives
+    no reward, with raise it ends the training; a refused key, a spent budget and an invalid setting always end it.
     `server` and `token` are the address of a `svr serve`; `fallback` is the score for trainers that take no None.
     """
 

@@ -65,14 +65,14 @@ function labelForm(place) {
   Object.assign(why, { type: "text", value: entry.note, placeholder: "why (optional)", maxLength: 2000 });
   why.setAttribute("aria-label", "Why");
   why.addEventListener("input", () => { entry.note = why.value; keepLabel(id, entry); });
-  const none = make("button", "quiet", "No label");
-  none.type = "button";
-  none.addEventListener("click", () => {
+  const clear = make("button", "quiet", "No label");
+  clear.type = "button";
+  clear.addEventListener("click", () => {
     Object.assign(entry, { label: "", note: "" });
     box.querySelectorAll("[type=radio]").forEach(input => { input.checked = false; });
     why.value = "";
     keepLabel(id, entry);
   });
-  box.append(why, none);
+  box.append(why, clear);
   return box;
 }

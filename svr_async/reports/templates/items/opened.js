@@ -94,8 +94,8 @@ function options(paint, apart) {
     box.append(make("label", "", input, words));
   }
   const shared = apart.shared === undefined || apart.shared === null ? "" : `${Math.round(100 * apart.shared)} % of the words are in both`;
-  const none = taste.differences && !apart.a ? `${shared ? `${shared}: ` : ""}too different to mark` : shared;
-  if (taste.differences) box.append(make("span", "muted", none));
+  const alike = taste.differences && !apart.a ? `${shared ? `${shared}: ` : ""}too different to mark` : shared;
+  if (taste.differences) box.append(make("span", "muted", alike));
   return box;
 }
 
@@ -154,7 +154,7 @@ function rubricTable(run, side, place, text) {
     cell.scope = "col";
     head.append(cell);
   }
-  const note = "Margins are above 0 for A, below 0 for B. A rubric that both pass, or both fail, still counts a quarter for the response that comes nearer.";
+  const note = "Margins are above 0 for A, below 0 for B. If both pass or both fail, the better response gets a quarter of the weight.";
   const table = make("table", "contributions", make("thead", "", head), body, make("tfoot", "", sum));
   return make("div", "wide-table", withRoles(table), make("p", "more", note));
 }

@@ -1,4 +1,4 @@
-// The page: from the address to what is shown, and from what a person does to the address.
+// The page: the address decides the view, and clicks change the address.
 
 let search = { words: "", found: null };  // the items whose texts hold the words
 let wanted = 0;  // counts what was asked for, so that an older answer is dropped
@@ -56,7 +56,7 @@ function refresh(progress = "") {
 async function showOpened(mine) {
   const place = state.item ? index.id.indexOf(state.item) : -1, was = part("list").hidden;
   if (place >= 0) await showItem(place, () => mine === wanted);
-  else if (state.item) part("status").textContent = `there is no item ${visible(state.item)} in this page`;
+  else if (state.item) part("status").textContent = `no item ${visible(state.item)} in this page`;
   if (mine !== wanted) return;
   part("list").hidden = place >= 0;
   part("opened").hidden = place < 0;
