@@ -30,7 +30,7 @@ from svr_async.serving.pairs import PairVerdict, all_of, decide_pair, judge_of, 
 from svr_async.serving.texts import PromptLike, ResponseLike
 
 if TYPE_CHECKING:
-    from svr_async.training.running.settings import TrainingListener, TrainSettings
+    from svr_async.training.settings import TrainingListener, TrainSettings
 
 Place = str | os.PathLike[str]
 S = TypeVar("S")
@@ -243,8 +243,8 @@ async def atrain(
     >>> svr.train(pairs, judge="rules", rounds=1, out="banks/mine").path
     'banks/mine/bank'
     """
-    from svr_async.training.running.settings import TrainSettings
-    from svr_async.training.running.train import atrain as train_bank
+    from svr_async.training.settings import TrainSettings
+    from svr_async.training.train import atrain as train_bank
 
     name = Path(pairs if isinstance(pairs, str | os.PathLike) else type(pairs).__name__)
     settings = _settings(TrainSettings, {"out": "", **options}, TrainOptions, pairs=name, judge=judge)

@@ -33,7 +33,7 @@ LOADED = (
     "commands.main", "commands.eval", "commands.sim", "commands.train_run", "engine.http",
     "reports.page", "reports.text", "fit.training",
     "judges.model", "judges.open_judge", "judges.rules.judge", "adapters.pairs", "adapters.rubricbench",
-    "simulation.server", "scoring.bank", "training.store.files", "training.store.files",
+    "simulation.server", "scoring.bank", "training.rounds.store", "training.rounds.store",
 )  # fmt: skip
 LIBRARIES = ("sklearn.cluster", "sklearn.feature_extraction.text", "scipy.optimize", "pyarrow.parquet", "rich.live")
 

@@ -44,10 +44,7 @@ ALLOWED: dict[str, set[str]] = {
 }  # fmt: skip
 # The rooms of a part: which other rooms of the part a room may import. "" are the files outside the rooms.
 ROOMS: dict[str, dict[str, set[str]]] = {
-    "training": {
-        "": set(), "bank": set(), "rounds": {"bank"}, "store": {"bank", "rounds"},
-        "running": {"bank", "rounds", "store"},
-    },
+    "training": {"": {"bank", "rounds"}, "bank": set(), "rounds": {"bank"}},
     "judges": {"": {"rules"}, "rules": {""}},
     "serving": {"": set(), "server": {""}, "hooks": {""}},
 }  # fmt: skip

@@ -26,7 +26,7 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.rules.registry import rubric_for
 from svr_async.library import EvalOptions, TrainOptions
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.running.settings import TrainSettings
+from svr_async.training.settings import TrainSettings
 
 N, TRAINED = 400, 60
 GOOD, POOR = "{n} and {n} is {m}, since adding doubles it.", "Great question! Perhaps {m}, or maybe not!"

@@ -144,7 +144,7 @@ def _make(args: argparse.Namespace) -> None:
 
     from svr_async.fit.arrays import FitArrays
     from svr_async.fit.tfidf import Vocabulary
-    from svr_async.training.store.files import FeatureStore, Header, write_store
+    from svr_async.training.rounds.store import FeatureStore, Header, write_store
 
     args.keep.mkdir(parents=True, exist_ok=True)
     world, rng, count = World(args.rubrics, dense=args.dense), np.random.default_rng(1), args.pairs
@@ -253,7 +253,7 @@ def _measure(args: argparse.Namespace) -> None:
     """Print how often the bank, the planted weights and an even vote decide fresh pairs as planted, in percent."""
     from svr_async.fit.forward import alpha_numpy, selector_of
     from svr_async.scoring.bank import RubricBank
-    from svr_async.training.store.files import load_store
+    from svr_async.training.rounds.store import load_store
 
     world, kind, z, rng = _held_out(args)
     rubrics = load_store(args.keep / "store").rubrics

@@ -25,8 +25,8 @@ from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.profiles import SHIPPED, Profile, load_profiles
 from svr_async.judges.questions import TOKENS_OF_REASONING
 from svr_async.training.rounds.dry_run import count_rounds
-from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.train import count_training
+from svr_async.training.settings import TrainSettings
+from svr_async.training.train import count_training
 
 SIZES = (100, 1_000, 5_000)
 PRICED_AT = 1_000

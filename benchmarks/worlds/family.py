@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import orjson
@@ -28,7 +28,7 @@ from drawn import DrawnConfig, DrawnWorld, drawn
 from local import Trial
 
 from svr_async.core.files import write_atomic
-from svr_async.training.rounds.config import ABLATIONS
+from svr_async.training.rounds.config import Ablation
 
 WAYS = ("direct", "human", "uniform", "svr", "truth", "all")
 Row = Mapping[str, Any]
@@ -54,7 +54,7 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of training that differ from its defaults."""
-        ablate = {"ablate": frozenset([self.part])} if self.part else {}
+        ablate = {"ablate": (self.part,)} if self.part else {}
         return ablate | ({"same_criterion": self.same_criterion} if self.same_criterion else {})
 
 
@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--draws", type=draws_of, default=draws_of("0-39"))
     parser.add_argument("--pairs", type=int, help="training pairs; default: each draw's own number")
     parser.add_argument("--test", type=int, default=1000, help="unseen pairs")
-    parser.add_argument("--ablate", choices=ABLATIONS, default="", help="leave a part of the method out")
+    parser.add_argument("--ablate", choices=get_args(Ablation), default="", help="leave a part of the method out")
     parser.add_argument("--same-criterion", choices=["author", "text", "off"], default="", help="default: text")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)

@@ -31,12 +31,11 @@ from svr_async.judges.questions import MAX_INDUCED
 from svr_async.scoring.selection import select
 from svr_async.simulation.judge import PlantedJudge
 from svr_async.simulation.world import PlantedPair
-from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.algorithm import chosen_round, run_rounds
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.publish import chosen_round
 from svr_async.training.rounds.session import FittedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
-from svr_async.training.running.train import OFFLINE_WORKERS
+from svr_async.training.train import OFFLINE_WORKERS
 
 MODEL = "gpt-oss-120b"
 

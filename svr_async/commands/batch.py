@@ -153,7 +153,7 @@ def params_of(name: str, args: Sequence[str]) -> dict[str, Any]:
 def _training(name: str, params: Mapping[str, Any]) -> calls.BatchRun:
     from svr_async.commands.train_run import stage_settings, train_settings
     from svr_async.training.rounds.algorithm import run_rounds
-    from svr_async.training.running.train import BatchTraining, ask_for_candidates, ask_for_entries, load_rubrics
+    from svr_async.training.train import BatchTraining, ask_for_candidates, ask_for_entries, load_rubrics
 
     if name == "train":
         return BatchTraining(settings=train_settings(params), work=run_rounds, staged=True)

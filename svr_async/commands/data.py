@@ -145,7 +145,7 @@ def contamination(path: Path, adapter: str, against: tuple[str, ...], out: Path 
     Example:  svr data contamination train.jsonl --against rubricbench=rb.parquet
     """
     from svr_async.training.bank.overlap import contamination_parts
-    from svr_async.training.running.settings import contamination_of
+    from svr_async.training.settings import contamination_of
 
     counts = contamination_of(path, adapter, against, out)
     tell(counts, contamination_parts(counts, str(out or "")), as_json=as_json)

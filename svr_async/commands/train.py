@@ -170,10 +170,10 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
     from svr_async.adapters import get_adapter
     from svr_async.commands.screen import tell
     from svr_async.core.table import Line
-    from svr_async.training.rounds.config import FitTerms
-    from svr_async.training.running.settings import refuse_benchmark_for_training
-    from svr_async.training.store.files import facts_in_words, load_store, store_facts
-    from svr_async.training.store.imported import import_store
+    from svr_async.training.imported import facts_in_words, import_store, store_facts
+    from svr_async.training.rounds.config import config_of
+    from svr_async.training.rounds.store import load_store
+    from svr_async.training.settings import refuse_benchmark_for_training
 
     files = [flags[name] for name in ("pairs", "rubrics", "z")]
     if any(files) and not all(files):
@@ -181,10 +181,9 @@ def store(folder: Path, as_json: bool, **flags: Any) -> None:
             "a store is made of --pairs, --rubrics and --z", hint="give all three, or only STORE to show it"
         )
     if all(files):
-        refuse_benchmark_for_training(flags["pairs"])
-        refuse_benchmark_for_training(flags["adapter"])
+        refuse_benchmark_for_training(flags["pairs"], flags["adapter"])
         dataset = get_adapter(flags["adapter"]).load(flags["pairs"])
-        options = {"terms": FitTerms(seed=flags["seed"]), "judge": flags["judge"]}
+        options = {"config": config_of("default", seed=flags["seed"]), "judge": flags["judge"]}
         import_store(dataset.pairs, dataset.digest, flags["rubrics"], flags["z"], folder, **options)
     facts = store_facts(load_store(folder), folder)
     size = f"{folder}, {facts['bytes'] / 2**20:.1f} MiB"

@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,11 @@ from svr_async.reports.files import write_bank
 from svr_async.reports.text import describe_count, in_one_line
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough
-from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
+from svr_async.training.refit import FitSettings, fit_store, sweep_lines
+from svr_async.training.rounds.dry_run import ASSUMED, ASSUMPTIONS, count_rounds
 from svr_async.training.rounds.stages import ShardEndsError, require_answers, unanswered_lines
-from svr_async.training.running.refit import FitSettings, fit_store, sweep_lines
-from svr_async.training.running.settings import TrainingListener, TrainSettings
-from svr_async.training.running.train import (
+from svr_async.training.settings import TrainingListener, TrainSettings
+from svr_async.training.train import (
     TrainResult,
     Used,
     Work,
@@ -204,7 +204,7 @@ def print_count(flags: Mapping[str, Any], settings: TrainSettings, work: Work) -
         count = count_training(settings, work)
     text = describe_count(count)
     if count is not None and work is count_rounds:
-        count, text = count | {"assumed": asdict(ASSUMED)}, f"{text}\n  {ASSUMED.in_words()}"
+        count, text = count | {"assumed": ASSUMED}, f"{text}\n  {ASSUMPTIONS}"
     tell(count, text, as_json=flags["as_json"] and count is not None)
     return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
 
 from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
@@ -80,11 +79,11 @@ class FitCurve:
         return float((max(share * (1 - share), 0.0) / self.dev_pairs) ** 0.5) if self.dev_pairs else None
 
 
-class FitWatch(Protocol):
-    """Receives the progress of fits: `begin` with an empty curve, each epoch, `end` with the whole curve."""
+class FitWatch:
+    """Receives the progress of fits, and does nothing with it unless a subclass does."""
 
     def begin(self, curve: FitCurve) -> None:
-        """Receive the start of a fit."""
+        """Receive the start of a fit, with an empty curve."""
 
     def epoch(self, record: EpochRecord) -> None:
         """Receive an epoch; a resumed fit does not repeat those of its checkpoint."""

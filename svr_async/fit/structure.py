@@ -6,7 +6,9 @@ best rubrics of the whole bank for each prompt, where those not judged on a pair
 margin is positive and half if it is 0. Of candidates within a third of a standard error of the best, the simplest is
 taken: fewer clusters, then sparser, then fewer rubrics per prompt. Others within a standard error are averaged with it.
 
-One shrunken mean z per rubric is the simplest candidate if pairs are few; otherwise it has to be the best by itself.
+One shrunken mean z per rubric is the simplest candidate if pairs are few; otherwise it has to be the best by itself. It
+is not tried where pairs were judged on few of a criterion's wordings: the others say nothing there, so effects on all
+of them look better than effects on the best.
 If a large share of entries is judged, or judging is free, candidates include one weight per rubric without an L1 term
 (nonnegative logistic regression) and larger numbers of rubrics, up to all.
 
@@ -54,6 +56,7 @@ SURE, SURE_OF_SOURCES = 0.3, 1.0  # standard errors within which the simplest is
 NEAR = 1.0  # standard errors within which others are averaged with it
 AVERAGED = 4  # structures at most
 OPEN_SHARE = 0.8  # share of judged entries from which more rubrics per prompt are tried; pools stay below
+WORDINGS_JUDGED = 0.5  # share of the wordings of judged criteria, below which shrunken means are not tried
 LEAST_PAIRS = 30  # of a source that is left out
 LEAST_SOURCES = 3  # fewer do not show what sources have in common
 SHRINKAGE = 100.0  # of mean z, in judgements
@@ -136,7 +139,9 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, kinds: PromptKinds, see
         for size in _sizes(kinds.best)
         for own, common in PENALTIES
     ]
-    forms.append(Structure(solver="shrunken", sparsity=0.0))
+    few, possible = len(folds.used) < FEW_PAIRS, np.bincount(used.paraphrases.of)[used.merged.indices].sum()
+    if few or used.z.nnz > WORDINGS_JUDGED * possible:
+        forms.append(Structure(solver="shrunken", sparsity=0.0))
     if max(top_ks) > FEW or folds.source is not None:
         forms.append(Structure(sparsity=0.0))
     points = np.zeros((len(forms), len(top_ks), len(folds.used)))
@@ -145,7 +150,7 @@ def choose(evidence: Evidence, top_ks: Sequence[int], *, kinds: PromptKinds, see
         points[:, :, part.outside] = found
     structures = [replace(form, top_k=k) for form in forms for k in top_ks]
     counted = folds.averaged(points.reshape(len(structures), -1))
-    return _chosen(structures, counted, folds.left_out, few=len(folds.used) < FEW_PAIRS)
+    return _chosen(structures, counted, folds.left_out, few=few)
 
 
 def top_k_steps(evidence: Evidence, top_ks: Sequence[int]) -> tuple[int, ...]:

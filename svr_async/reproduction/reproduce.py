@@ -23,7 +23,7 @@ from svr_async.reproduction.paper import BankSpec, Printed, Recipe, RunSpec, loa
 from svr_async.reproduction.runner import Absent, ReproSettings, Runner, Say, is_trained, is_whole
 from svr_async.reproduction.table import PaperTable, as_csv, as_text
 from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
-from svr_async.training.running.settings import TrainSettings
+from svr_async.training.settings import TrainSettings
 
 KINDS: Mapping[str, Callable[[Recipe, Printed, Runner], PaperTable]] = {
     "domains": partial(accuracy.accuracies, names=(*accuracy.DOMAINS, accuracy.OVERALL)),
@@ -180,8 +180,8 @@ def count(settings: ReproSettings, names: Sequence[str], say: Say) -> ReproCount
 
 def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str]) -> tuple[Count, Path | Absent]:
     """Return the calls of a bank's training, and the bank's folder or that of its placeholder."""
-    from svr_async.training.rounds.dry_run import ASSUMED, count_rounds
-    from svr_async.training.running.train import count_training
+    from svr_async.training.rounds.dry_run import ASSUMPTIONS, count_rounds
+    from svr_async.training.train import count_training
 
     try:
         wanted = runner.training_of(spec)
@@ -195,7 +195,7 @@ def _count_bank(runner: Runner, spec: BankSpec, placeholder: Path, seen: set[str
         numbers = count_training(wanted, count_rounds, before=seen) or {}
     except SvrError as error:
         return Count(absent=error.one_line()), Absent(why=error.one_line())
-    assumed = (f"trainings: {ASSUMED.in_words()}",)
+    assumed = (f"trainings: {ASSUMPTIONS}",)
     return Count(numbers={name: numbers.get(name, 0) for name in NUMBERS}, assumed=assumed), placeholder
 
 

@@ -27,7 +27,7 @@ from svr_async.judges.open_judge import JudgeSpec
 from svr_async.reproduction.paper import ROLE, BankSpec, Recipe, Recipes, RunSpec
 from svr_async.scoring.bank import RubricBank
 from svr_async.scoring.methods.registry import NAMES
-from svr_async.training.running.settings import TrainingListener, TrainSettings
+from svr_async.training.settings import TrainingListener, TrainSettings
 
 Say = Callable[[str], None]
 BENCHMARKS = ("rubricbench", "rewardbench", "rewardbench2", "rmbench")
@@ -162,7 +162,7 @@ class Runner:
 
     def _make_bank(self, spec: BankSpec) -> Path | Absent:
         """Return the folder of a bank: given by --bank, trained before, or trained now."""
-        from svr_async.training.running.train import train
+        from svr_async.training.train import train
 
         wanted = self.training_of(spec)
         if not isinstance(wanted, TrainSettings):

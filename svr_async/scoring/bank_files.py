@@ -170,11 +170,17 @@ def _rubric(number: int, value: dict[str, Any]) -> BankRubric:
     if wrong := (value.keys() ^ RUBRIC_FIELDS) - SOMETIMES:  # a default in their place might change a margin
         raise ValueError(f"rubric number {number}: missing or unknown fields: {', '.join(sorted(wrong))}")
     try:
-        check = None if value["check"] is None else Check.from_json(msgspec.convert(value["check"], dict[str, Any]))
-        rubric = msgspec.convert({**value, "check": check}, Rubric)
-        return msgspec.convert({**value, "rubric": rubric}, BankRubric)
+        return rubric_of(value)
     except ValueError as error:
         raise ValueError(f"rubric number {number}: {error}") from error
+
+
+def rubric_of(value: Mapping[str, Any]) -> BankRubric:
+    """Read plain values under the names of `rubric_json`, of which a text is enough; ValueError for a wrong one."""
+    check = value.get("check")
+    check = None if check is None else Check.from_json(msgspec.convert(check, dict[str, Any]))
+    rubric = msgspec.convert({**value, "check": check}, Rubric)
+    return msgspec.convert({**value, "rubric": rubric}, BankRubric)
 
 
 def _read_history(data: bytes) -> BankHistory:

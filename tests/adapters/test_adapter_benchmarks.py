@@ -19,7 +19,7 @@ from svr_async.core.pair import PreferencePair
 from svr_async.errors import DataError
 from svr_async.evaluation.settings import EvalSettings
 from svr_async.evaluation.setup import load_sample
-from svr_async.training.running.settings import refuse_benchmark_for_training
+from svr_async.training.settings import refuse_benchmark_for_training
 
 Write = Callable[..., Path]
 REWARDBENCH, REWARDBENCH2, RMBENCH = (get_adapter(name) for name in ("rewardbench", "rewardbench2", "rmbench"))

@@ -13,7 +13,7 @@ from svr_async.adapters.records import Dataset
 from svr_async.adapters.rubricbench import GROUPS
 from svr_async.core.pair import Side
 from svr_async.errors import DataError
-from svr_async.training.running.settings import refuse_benchmark_for_training
+from svr_async.training.settings import refuse_benchmark_for_training
 
 ADAPTER = get_adapter("rubricbench")
 

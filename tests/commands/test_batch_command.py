@@ -24,8 +24,8 @@ from rig import (
 from svr_async.engine.batch_files import Batch, Export, RequestFile, State, save
 from svr_async.simulation.simulator import Simulator
 from svr_async.training.rounds.algorithm import run_rounds
-from svr_async.training.running.settings import TrainSettings
-from svr_async.training.running.train import BatchTraining
+from svr_async.training.settings import TrainSettings
+from svr_async.training.train import BatchTraining
 
 N = 40
 SENTINEL = "sk-sentinel-77aa66bb55"

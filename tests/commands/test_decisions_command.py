@@ -13,9 +13,9 @@ from made_pairs import PATIENCE_S, write_planted
 from rig import read_lines, run_metrics, serving, svr_here, write_bank, write_bench, write_judges
 
 from svr_async.judges.limits import JudgeLimits
-from svr_async.training.running.settings import TrainingListener, TrainSettings, load_data
-from svr_async.training.running.train import open_session, open_training_judge
-from svr_async.training.store.files import load_store
+from svr_async.training.rounds.store import load_store
+from svr_async.training.settings import TrainingListener, TrainSettings, load_data
+from svr_async.training.train import open_session, open_training_judge
 
 pytestmark = pytest.mark.timeout(PATIENCE_S)
 N = 40
@@ -106,7 +106,7 @@ def test_an_author_writes_and_the_judge_decides(folder: Path) -> None:
         pairs=folder / "pairs.jsonl", out=folder / "out", judge="dec", author="text", limits=limits
     )
     opened = open_training_judge(settings)
-    crew = open_session(settings, load_data(settings), opened, TrainingListener()).judges
+    crew = open_session(settings, load_data(settings)[0], opened, TrainingListener()).judges
     assert crew.author is not None
     assert (crew.judge.name, crew.author.name, crew.rubrics_per_call) == ("dec", "text", 133)
     assert len(opened.engines) == 2

@@ -12,9 +12,9 @@ from made_pairs import PATIENCE_S, TRAIN, N, files_of, last_line, write_candidat
 from rig import RULES, name_judge, read_lines, svr_here, write_bench
 
 from svr_async.scoring.bank import InferenceSettings, RubricBank
-from svr_async.training.rounds.algorithm import FitLog, run_rounds
+from svr_async.training import train as train_run
+from svr_async.training.rounds.algorithm import run_rounds
 from svr_async.training.rounds.session import FittedRound, Session
-from svr_async.training.running import train as train_run
 
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)  # the first test may have to train first
 
@@ -110,8 +110,8 @@ def test_the_papers_preset_trains_all_rounds_and_publishes_the_last_unless_anoth
     """Algorithm 1 ends after T rounds with the bank of round T; `--publish best` takes the best by dev accuracy."""
     whole = run_rounds
 
-    async def worse_and_worse(session: Session, log: FitLog) -> list[FittedRound]:
-        return [replace(one, dev_hits=0 * one.dev_hits + 1 - 0.3 * one.number) for one in await whole(session, log)]
+    async def worse_and_worse(session: Session) -> list[FittedRound]:
+        return [replace(one, dev_hits=0 * one.dev_hits + 1 - 0.3 * one.number) for one in await whole(session)]
 
     monkeypatch.setattr(train_run, "run_rounds", worse_and_worse)
     write_made(folder / "made.jsonl")

@@ -9,7 +9,7 @@ import pytest
 from made_arrays import made_arrays, split
 
 from svr_async.fit.config import DEFAULT, PAPER
-from svr_async.fit.history import EpochRecord, FitCurve, FitResult, watched
+from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import fit
 
 CONFIGS = {
@@ -18,8 +18,8 @@ CONFIGS = {
 }
 
 
-class Watch:
-    """Writes down what it is told."""
+class Watch(FitWatch):
+    """Writes down what it hears."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, int]] = []

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix, vstack
 from svr_async.fit import structure
 from svr_async.fit.config import Choice, Structure
 from svr_async.fit.evidence import Evidence
-from svr_async.fit.paraphrase_clusters import cluster_paraphrases, one_each
+from svr_async.fit.paraphrase_clusters import ParaphraseClusters, cluster_paraphrases, one_each
 from svr_async.fit.structure import choose, prompt_kinds, top_k_steps, used_points
 
 RUBRICS, WORDS = 16, 40
@@ -180,6 +180,17 @@ def test_wordings_take_part_in_the_choice() -> None:
     both = replace(single, z=z, merged=paraphrases.merge(z), paraphrases=paraphrases)
     with_twins, alone = (max(trial.accuracy for trial in chosen(each, top_ks=(4,)).trials) for each in (both, single))
     assert with_twins > alone - 0.02
+
+
+@pytest.mark.parametrize("judged", [1, 4])
+def test_shrunken_means_are_tried_if_most_wordings_are_judged(judged: int) -> None:
+    """Of four wordings of each criterion, pairs are judged on one in turn, or on all."""
+    single, of = planted(kinds=1), np.repeat(np.arange(RUBRICS), 4)
+    turn = (np.arange(single.z.shape[0])[:, None] + np.arange(4 * RUBRICS)) % 4 < judged
+    z = csr_matrix(single.z.toarray()[:, of] * turn)
+    paraphrases = ParaphraseClusters(of=of, agreement=np.full(RUBRICS, 0.5))
+    worded = replace(single, z=z, merged=paraphrases.merge(z), paraphrases=paraphrases)
+    assert ("shrunken" in {trial.structure.solver for trial in chosen(worded).trials}) is (judged == 4)
 
 
 def test_the_same_evidence_gives_the_same_choice(of_two_kinds: Choice) -> None:

@@ -1,4 +1,4 @@
-"""How much an entry counts: its weight goes along with it, multiplies its z and counts as so many judgements."""
+"""How much an entry counts: its weight goes along with it and multiplies its z."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,6 @@ from svr_async.fit.forward import linear_margins
 from svr_async.fit.structure import shrunken_means
 from svr_async.fit.topics import solve_topics
 from svr_async.fit.training import fit
-from svr_async.training.rounds.algorithm import judgements
 
 
 def test_weights_go_along_with_their_entries() -> None:
@@ -89,14 +88,6 @@ def test_an_entry_of_weight_0_is_left_out_of_the_solution() -> None:
     np.testing.assert_array_equal(first.output, second.output)
     tied = replace(made, z_delta=np.where(out, 0, made.z_delta).astype(np.float32))
     assert evidence_of(tied, config).z.nnz == made.n_entries, "a tie is a judgement"
-
-
-def test_an_entry_of_weight_two_counts_as_two_judgements() -> None:
-    """A rubric is judged often enough to be told from chance by the sum of its weights."""
-    made = made_arrays(n_pairs=40)
-    twice = made.take_pairs(np.repeat(np.arange(40), 2))
-    doubled = replace(made, z_weight=np.full(made.n_entries, 2, np.float32))
-    assert judgements(doubled).tolist() == judgements(twice).tolist()
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def fitted_of(run: Session) -> FittedRound:
     """Return a fitted round with both rubrics."""
     return FittedRound(
         number=1,
+        kept=np.arange(2),
         bank=tuple(BankRubric(rubric=rubric) for rubric in (OVEN, TIME)),
         selector=selector(run.material.features["n_features"], 2),
         settings=InferenceSettings(),

@@ -19,8 +19,7 @@ from svr_async.scoring.bank import BankRubric, InferenceSettings, RubricBank
 from svr_async.scoring.selection import open_chooser
 from svr_async.training.bank.edit import diff_banks, edit_bank, merge_banks, save_in_place
 from svr_async.training.bank.lint import lint
-from svr_async.training.bank.merge import merge
-from svr_async.training.running.train import load_rubrics
+from svr_async.training.train import load_rubrics
 
 TEXTS = ("Names its sources", "Uses at most 50 words", "Warns of the usual slip", "Ends with a summary")
 PROMPT = user_prompt("how long does bread last")
@@ -202,7 +201,7 @@ def bank(*rows: tuple[str, float], **fields: Any) -> RubricBank:
 
 
 def test_banks_become_one() -> None:
-    """Near-identical rubrics merge, their importances averaged by count; the rest stays; equal settings survive."""
+    """Near-identical rubrics merge, importances averaged by count; the rest stays, and the settings that all share."""
     shared = {"judge": "j", "licence": "l", "inference": InferenceSettings(filler_weight=0.25)}
     one = bank(("Names the river and its bridge", 0.25), ("Cites a source", 1.0), name="one", **shared)
     two = bank(("Names the river and also its bridge", 0.75), name="two", **shared)
@@ -214,20 +213,9 @@ def test_banks_become_one() -> None:
     assert (both.selector_kind, both.judge, both.licence, both.name) == ("uniform", "j", "l", "one + two")
     assert both.inference.filler_weight == 0.25
     assert both.texts[0] == "Cites a source", "the heaviest first"
-    assert merge_banks([one, one]).texts == tuple(sorted(one.texts, key=lambda text: text != "Cites a source"))
-
-
-def test_banks_of_different_making_say_so() -> None:
-    """What the banks do not share is left open."""
-    both = merge_banks([bank(("Cites a source", 1.0), judge="a"), bank(("Names the river", 1.0), judge="b")])
-    assert both.judge == ""
     assert "not fitted" in both.notes[0]
-
-
-def test_a_merged_bank_can_be_merged_again() -> None:
-    """Candidates of a bank merge into themselves."""
-    held = bank(("Cites a source", 0.5), ("Names the river", 0.5))
-    assert {c.rubric.text for c in merge(held.rubrics)} == set(held.texts)
+    assert merge_banks([one, replace(two, judge="other")]).judge == ""
+    assert merge_banks([one, one]).texts == tuple(sorted(one.texts, key=lambda text: text != "Cites a source"))
 
 
 def test_banks_whose_rubrics_weigh_all_the_same_become_one_by_how_active_the_rubrics_are() -> None:
@@ -269,10 +257,5 @@ def test_a_diff_tells_gained_lost_reworded_and_reweighed() -> None:
         assert (change["first"]["text"], change["second"]["text"]) == texts
         assert (change["first"]["weight"], change["second"]["weight"]) == weights
     assert orjson.loads(orjson.dumps(found["settings"])) == {"dev.accuracy": [0.5, 0.75], "inference.top_k": [6, 4]}
-
-
-def test_a_bank_does_not_differ_from_itself() -> None:
-    """Nothing gained, lost, reworded or set otherwise."""
-    held = bank(("Cites a source", 0.5))
-    found = diff_banks(held, held)
-    assert not any(found[name] for name in ("gained", "lost", "reworded", "switched", "edits", "settings"))
+    same = diff_banks(first, first)
+    assert not any(same[name] for name in ("gained", "lost", "reworded", "switched", "edits", "settings"))

@@ -13,9 +13,9 @@ from svr_async.fit.config import DEFAULT, FitConfig, Kind
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds import algorithm
-from svr_async.training.rounds.algorithm import FitLog, fit_and_prune, prune, support_counts
-from svr_async.training.rounds.config import PAPER, TrainConfig
-from svr_async.training.rounds.session import HardNegative, JudgedRound, Ledger, RoundCarryover
+from svr_async.training.rounds.algorithm import fit_and_prune, prune
+from svr_async.training.rounds.config import PRESETS, TrainConfig
+from svr_async.training.rounds.session import HardNegative, JudgedRound, Ledger, RoundCarryover, support_counts
 from svr_async.training.rounds.stages import Stages
 
 TEXTS = ("Names the year of the event", "Shows the code in one block", "Keeps a friendly tone", "Gives two sources")
@@ -38,19 +38,20 @@ def test_a_finished_fit_is_read_back_and_is_the_same(
 ) -> None:
     """The second time nothing is fitted, and the result is equal in all its parts."""
     config = DEFAULT if kind == "topics" else FitConfig(hidden=4, epochs=2, calibration_epochs=1, batch=16)
-    judged = JudgedRound(number=1, bank=tuple(bank()), train=ARRAYS, dev=ARRAYS, measured=ARRAYS, support={}, last=True)
-    log, found = FitLog(), []
+    judged = JudgedRound(number=1, bank=tuple(bank()), train=ARRAYS, dev=ARRAYS, measured=ARRAYS, last=True)
+    found = []
     for _ in range(2):
-        found.append(fit_and_prune(judged, TrainConfig(fit=config), log, Stages(tmp_path)))
+        found.append(fit_and_prune(judged, TrainConfig(fit=config), None, Stages(tmp_path)))
         for name in ("fit", "calibrate"):
             monkeypatch.setattr(algorithm, name, lambda *_, **_named: pytest.fail("fitted again"))
-    (_, calibrated, first), (_, again, second) = found
+    (one, other), first, second = found, *(fitted.result for fitted in found)
     assert first is not None
     assert second is not None
     assert replace(first, selector=second.selector) == second
-    assert log.curves[2:] == log.curves[:2]
-    for one, other in ((first.selector, second.selector), (calibrated, again)):
-        assert all(value.tobytes() == other.tensors()[name].tobytes() for name, value in one.tensors().items())
+    assert [curve.phase for curve in one.curves] == ["fit", "calibrate"]
+    assert one.curves == other.curves
+    for before, after in ((first.selector, second.selector), (one.selector, other.selector)):
+        assert all(value.tobytes() == after.tensors()[name].tobytes() for name, value in before.tensors().items())
 
 
 # ── pruning ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -83,7 +84,7 @@ def kept(
     last: bool = True,
 ) -> list[int]:
     """Prune as a round does; `support` are the places of rubrics with a support pair."""
-    candidates = candidates or bank()
+    candidates = [replace(one, support_count=n in support) for n, one in enumerate(candidates or bank())]
     weight = np.zeros(ARRAYS.n_entries, np.float32)
     weight[:4] = judged  # the first entries are one of each rubric
     judged_round = JudgedRound(
@@ -92,7 +93,6 @@ def kept(
         train=replace(ARRAYS, z_weight=weight),
         dev=ARRAYS,
         measured=ARRAYS,
-        support={candidates[place].rubric.id: 1 for place in support},
         last=last,
     )
     return prune(config or TrainConfig(), judged_round, fitted)
@@ -109,7 +109,7 @@ def test_the_papers_preset_prunes_by_the_papers_text() -> None:
     """A weight is enough though the rubric is active nowhere, and a rubric that was judged little has no grace."""
     fitted = selector([1.0, 1.5, 0.01, 0.0], [5.0, 0.0, 0.0, 0.0], kind="mlp")
     for last in (True, False):
-        assert kept(fitted, PAPER, bank(counts=(9, 9, 9, 9)), judged=(0, 0, 0, 0), last=last) == [0, 1]
+        assert kept(fitted, PRESETS["paper"], bank(counts=(9, 9, 9, 9)), judged=(0, 0, 0, 0), last=last) == [0, 1]
 
 
 def test_a_bank_is_never_left_empty() -> None:

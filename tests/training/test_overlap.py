@@ -126,7 +126,7 @@ BENCH = [("bench", [pair("item-1", "Nothing of the kind here at all, only other 
 def test_a_run_of_thirteen_words_is_found_in_prompt_and_responses(field: str) -> None:
     """In the middle of a longer text too; the hit names pair, benchmark and item."""
     hits = find_contaminated([pair("clean"), pair("dirty", **{field: f"It began: {RUN}, and so on it went."})], BENCH)
-    assert [(hit.pair_id, hit.benchmark, hit.item) for hit in hits] == [("dirty", "bench", "item-2")]
+    assert hits == [{"pair": "dirty", "benchmark": "bench", "item": "item-2"}]
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,11 @@ from svr_async.evaluation.settings import EvalSettings
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.rounds.algorithm import FitLog, prune, run_rounds
+from svr_async.training.rounds.algorithm import chosen_round, prune, run_rounds
 from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.induction import extend, find_negatives, find_support
-from svr_async.training.rounds.publish import chosen_round
-from svr_async.training.rounds.session import HardNegative, JudgedRound, RoundCarryover, Session
-from svr_async.training.running.settings import load_data, train_config
+from svr_async.training.rounds.session import FittedRound, HardNegative, JudgedRound, RoundCarryover, Session
+from svr_async.training.settings import load_data
 
 SHORT = [Rubric(text=f"The whole response uses at most {n} words in all of its parts") for n in (50, 60)]
 PRESETS = pytest.mark.parametrize("preset", ["paper", "default"])
@@ -40,7 +39,7 @@ WORDS = ["made.jsonl", "--out", "out", "--judge", "gpt-oss-120b"]
 
 def config_of(preset: str, *flags: str) -> TrainConfig:
     """Return the settings of `svr train --preset PRESET` with these flags."""
-    return train_config(train_settings(params_of("train", [*WORDS, "--preset", preset, *flags])))
+    return train_settings(params_of("train", [*WORDS, "--preset", preset, *flags])).config
 
 
 def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
@@ -58,8 +57,8 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
     bench.write_text(json.dumps(case))
     monkeypatch.setattr("svr_async.adapters.Adapter.fetch", lambda *_: Source(bench, (bench,)))
-    data = load_data(replace(train, pairs=pairs))
-    assert ([pair.id for pair in data.pairs], len(data.contaminated or ())) == (["0"], 2)
+    data, contaminated = load_data(replace(train, pairs=pairs))
+    assert ([pair.id for pair in data.pairs], len(contaminated or ())) == (["0"], 2)
     monkeypatch.undo()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -67,7 +66,7 @@ def test_the_preset_asks_in_the_papers_layouts_and_decontaminates(
     with pytest.raises(UsageError, match="RubricBench, which is not here") as caught:
         load_data(replace(train, pairs=pairs))
     assert caught.value.hint == "name a file: --decontaminate rubricbench=PATH"
-    assert load_data(replace(train, pairs=pairs, preset="default")).contaminated is None
+    assert load_data(replace(train, pairs=pairs, preset="default"))[1] is None
 
 
 def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], Any]:
@@ -75,11 +74,11 @@ def near_of(margins: Callable[[int], Any]) -> Callable[[Selector, FitArrays], An
     return lambda _, arrays: np.asarray(margins(arrays.n_pairs), np.float32)
 
 
-def unfitted(_run: Session, _log: FitLog, judged: JudgedRound) -> Any:
+def unfitted(_run: Session, judged: JudgedRound) -> FittedRound:
     """Return a selector with equal weights, after pruning."""
     whole = selector(judged.train.n_features, len(judged.bank))
     kept = np.array(prune(config_of("paper"), judged, whole))
-    return kept, whole.restrict(kept), None
+    return judged.fitted(kept, whole.restrict(kept))
 
 
 def near_session(
@@ -185,7 +184,7 @@ def test_different_checks_do_not_keep_two_texts_apart_when_merging_or_pruning(tm
     for rubrics in (SHORT, alike):
         bank = tuple(BankRubric(rubric=rubric) for rubric in rubrics)
         arrays = run.arrays(run.indexed(bank), run.material.train)
-        judged = JudgedRound(number=1, bank=bank, train=arrays, dev=arrays, measured=arrays, support={}, last=True)
+        judged = JudgedRound(number=1, bank=bank, train=arrays, dev=arrays, measured=arrays, last=True)
         kept = prune(run.config, judged, selector(arrays.n_features, 2))
         assert kept == ([0] if preset == "paper" else [0, 1])
 

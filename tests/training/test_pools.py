@@ -19,25 +19,24 @@ from svr_async.errors import UsageError
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import Pool, TrainConfig
 from svr_async.training.rounds.pools import (
-    PoolTask,
     choose_pools,
     judge_pools,
     judged_z,
     likely_rubrics,
 )
-from svr_async.training.rounds.session import Sources
+from svr_async.training.rounds.session import IndexedBank
 from svr_async.training.rounds.stages import TrainingJudges
 
 N_PAIRS, N_RUBRICS = 12, 40
 NOTHING = np.zeros(0, np.int32)
 
 
-def sources(seed: int = 0) -> Sources:
+def sources(seed: int = 0) -> IndexedBank:
     """Return the sources of rubrics that one to three pairs gave, each with another prompt."""
     rng = np.random.default_rng(seed)
     picks = [rng.choice(N_PAIRS, size=rng.integers(1, 4), replace=False) for _ in range(N_RUBRICS)]
     bank = [BankRubric(rubric=Rubric(text="x"), source_pair_ids=tuple(f"p{k}" for k in pick)) for pick in picks]
-    return Sources.of(bank, {f"p{n}": n for n in range(N_PAIRS)})
+    return IndexedBank.of(bank, {f"p{n}": n for n in range(N_PAIRS)}, {})
 
 
 def inputs(seed: int = 0, **changes: Any) -> dict[str, Any]:
@@ -240,7 +239,7 @@ async def test_z_is_positive_where_the_chosen_response_wins_however_it_was_shown
     judge = Baker({"bad": {OVEN: FAIL, TIME: None}})
     judges = TrainingJudges(judge=judge, author=judge)
     pair, more = replace(PAIR, id=pair_id, chosen_first=chosen_first), Rubric(text="Is kind")
-    z, _ = await judged_z(judges, [PoolTask(pair, [TIME, more, OVEN])])
+    z, _ = await judged_z(judges, [(pair, [TIME, more, OVEN])])
     np.testing.assert_array_equal(z, [np.nan, 0.25, 1.25])
 
 
@@ -248,7 +247,7 @@ async def test_pools_are_asked_in_parts_in_order_of_ids() -> None:
     """At most as many rubrics a call as allowed, each once; a part without an answer has no entries."""
     judge, rubrics = Baker({"bad": {}, "worse": None}), [Rubric(text=f"Point {n}") for n in range(7)]
     judges = TrainingJudges(judge=judge, author=judge, rubrics_per_call=3)
-    tasks = [PoolTask(pair, rubrics) for pair in (PAIR, replace(PAIR, id="p9", rejected="worse"))]
+    tasks = [(pair, rubrics) for pair in (PAIR, replace(PAIR, id="p9", rejected="worse"))]
     z, outcomes = await judged_z(judges, tasks)
     ordered = sorted(rubric.id for rubric in rubrics)
     assert judge.compared[:3] == judge.compared[3:] == [ordered[n : n + 3] for n in (0, 3, 6)]

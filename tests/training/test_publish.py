@@ -21,20 +21,21 @@ from svr_async.engine.shutdown import ShutdownController
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice, Structure, Trial
 from svr_async.fit.forward import Selector
+from svr_async.fit.history import FitResult
 from svr_async.judges.protocol import Answer, Preference
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import EXAMPLES
-from svr_async.training.rounds.config import Publish, TrainConfig
-from svr_async.training.rounds.publish import (
+from svr_async.training.rounds.algorithm import (
     USES,
     better_than_bank,
     chosen_round,
-    describe,
     direct_hits,
     in_use,
 )
+from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.session import JudgedRound, prepare
 from svr_async.training.rounds.stages import TrainingJudges
+from svr_async.training.rounds.store import describe
 
 TEXTS = ("Names the year", "Shows the code")
 BANK = [BankRubric(rubric=Rubric(text=text)) for text in TEXTS]
@@ -57,6 +58,7 @@ DEV = FitArrays(
     z_rubric=np.arange(2),
     z_delta=np.array([1.25, -0.25], np.float32),
 )
+FITTED = FitResult(selector=ONE, history=(), best_epoch=0, dev_accuracy=1.0, dev_loss=0.0, device="cpu")
 
 
 def chosen(accuracy: float, error: float) -> Choice:
@@ -71,8 +73,8 @@ def chosen(accuracy: float, error: float) -> Choice:
 )
 def test_what_did_no_better_than_a_coin_leaves_pairs_to_the_judge(choice: Choice, direct: bool) -> None:
     """Two standard errors decide; a structure that settings named was not tried. The bank says so in a note."""
-    judged = JudgedRound(number=1, bank=tuple(BANK), train=DEV, dev=DEV, measured=DEV, support={}, last=True)
-    fitted = in_use(judged, TrainConfig(), np.arange(2), ONE, choice)
+    judged = JudgedRound(number=1, bank=tuple(BANK), train=DEV, dev=DEV, measured=DEV, last=True)
+    fitted = in_use(judged, TrainConfig(), judged.fitted(np.arange(2), ONE, result=replace(FITTED, choice=choice)))
     assert (fitted.settings.direct, fitted.settings.top_k, fitted.dev_accuracy) == (direct, 2, 1.0)
 
 
@@ -170,7 +172,7 @@ def described(values: list[float], sources: tuple[str, ...] = ("", "")) -> tuple
     """Return both rubrics, each mined from one pair, after prompts p0, p1 … of these values."""
     bank = [replace(one, source_pair_ids=(pair,)) for one, pair in zip(BANK, sources, strict=True)]
     prompts = [(f"p{n}", (np.zeros(1, np.int32), np.array([value], np.float32))) for n, value in enumerate(values)]
-    return describe(bank, selector(), prompts, support={}, domains={})
+    return describe(bank, selector(), prompts, domains={})
 
 
 def test_of_equal_prompts_those_that_a_rubric_was_mined_from_come_first() -> None:

@@ -12,7 +12,7 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Rubric
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.rounds.config import TrainConfig
-from svr_async.training.rounds.session import HardNegative, Ledger, Material, Session, Sources, prepare
+from svr_async.training.rounds.session import HardNegative, IndexedBank, Ledger, Material, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
 
 PAIRS = [
@@ -97,12 +97,12 @@ def test_prompts_are_distinct_and_in_order_of_appearance() -> None:
 def test_own_rubrics_come_from_one_prompt_only_however_many_pairs_it_has() -> None:
     """Two pairs of the same prompt are one source; what two prompts gave is neither's own; all of a dev prompt is."""
     rows = {pair.id: prompts().row(pair) for pair in PAIRS}
-    found = Sources.of(BANK, rows)
+    found = IndexedBank.of(BANK, rows, {})
     assert found.rows_of == ((0,), (1, 2), ())
     assert [found.own(row).tolist() for row in range(3)] == [[0], [], []]
     assert found.rubrics_of == {0: [0], 1: [1], 2: [1]}
     train, dev = ({name: row for name, row in rows.items() if (row == 1) is held} for held in (False, True))
-    held_out = Sources.of(BANK, train, dev)
+    held_out = IndexedBank.of(BANK, train, dev)
     assert [held_out.own(row).tolist() for row in range(3)] == [[0], [1], [1]]
     assert held_out.rows_of == ((0,), (2,), ())
 

@@ -19,21 +19,18 @@ from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.core.rubric import Check, Rubric
 from svr_async.errors import ArtefactError, DataError, UsageError
 from svr_async.scoring.bank import BankRubric
-from svr_async.training.rounds.config import FitTerms, TrainConfig
+from svr_async.training.imported import facts_in_words, import_store, store_facts
+from svr_async.training.rounds.config import TrainConfig, config_of
 from svr_async.training.rounds.session import HardNegative, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import Stages, TrainingJudges
-from svr_async.training.store.files import (
+from svr_async.training.rounds.store import (
     FeatureStore,
     Header,
-    facts_in_words,
-    judged_store,
     load_store,
     round_store,
-    store_facts,
     stored_round,
     write_store,
 )
-from svr_async.training.store.imported import import_store
 
 PAIRS = [PreferencePair(id=f"p{n}", prompt=user_prompt(f"bread {n // 2}"), chosen="a", rejected="b") for n in range(8)]
 TEXTS = ("Names at most 50 words of it", "Names at most 100 words of it", "Is brief")
@@ -45,9 +42,7 @@ BANK = tuple(
 )
 GROUPED = tuple(replace(one, criterion=BANK[0].rubric.id) if n != 1 else one for n, one in enumerate(BANK))
 NEGATIVES = (HardNegative(pair=replace(PAIRS[0], id="p0~probe1", rejected="c"), of="p0"),)
-HEADER = Header(
-    judge="made", terms=FitTerms(preset="paper", seed=7, top_k=3, ablate=("diversity",), round=2, last=False)
-)
+HEADER = Header(judge="made", config=config_of("paper", seed=7, top_k=3, ablate=("diversity",)), round=2, last=False)
 
 
 def judged_round(
@@ -68,12 +63,11 @@ def judged_round(
     run.ledger.note("p6", ids[2:], [1.25])
     return run, JudgedRound(
         number=2,
-        bank=bank,
+        bank=(bank[0], replace(bank[1], support_count=2), *bank[2:]),
         train=train,
         dev=dev,
         measured=run.arrays(indexed, material.dev),
         negatives=negatives,
-        support={ids[1]: 2},
         last=False,
     )
 
@@ -101,9 +95,8 @@ def test_a_rounds_store_gives_back_what_the_round_was_fitted_on(
     assert stored.dev.digest() == judged.dev.digest()
     assert stored.measured.digest() == judged.measured.digest()
     assert stored.measured.n_entries == stored.dev.n_entries + 1
-    assert (stored.number, stored.bank, stored.last) == (2, bank, False)
-    assert stored.support == judged.support
-    assert store.header.terms == HEADER.terms
+    assert (stored.number, stored.bank, stored.last) == (2, judged.bank, False)
+    assert store.header.config == HEADER.config
     facts = store_facts(store, tmp_path / "store")
     assert (facts["entries"], facts["measured_only"]) == (5 + len(negatives), 1)
     assert facts["pairs"] == {"train": 6, "dev": 2, "hard_negatives": len(negatives)}
@@ -113,16 +106,16 @@ def test_a_rounds_store_gives_back_what_the_round_was_fitted_on(
 def test_judged_pools_are_written_once(tmp_path: Path) -> None:
     """The same store again is left, another one refused unless it replaces it; own rubrics are marked."""
     session, judged = judged_round()
-    place, pools = tmp_path / "store", judged_store(session, BANK, HEADER)
+    place, pools = tmp_path / "store", round_store(session, session.judged(session.indexed(BANK)), HEADER)
     write_store(place, pools)
     before, inode = files_of(place), (place / "meta.json").stat().st_ino
-    write_store(place, judged_store(session, BANK, HEADER))
+    write_store(place, round_store(session, session.judged(session.indexed(BANK)), HEADER))
     assert (place / "meta.json").stat().st_ino == inode
     own = load_store(place).arrays.z_own
     assert own is not None
     assert own.tolist() == [True, False, True, True, False]
     with pytest.raises(UsageError, match="exists already"):
-        write_store(place, judged_store(session, BANK[:2], HEADER))
+        write_store(place, round_store(session, session.judged(session.indexed(BANK[:2])), HEADER))
     assert files_of(place) == before
     write_store(place, round_store(session, judged, HEADER), replace_other=True)
     assert files_of(place) != before
@@ -199,14 +192,16 @@ def test_a_folder_without_a_store_names_the_stores_of_its_rounds(tmp_path: Path)
 
 # ── imported data ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-LINES = [{"text": text, "id": f"name {n}", "sources": list(BANK[n].source_pair_ids)} for n, text in enumerate(TEXTS)]
+LINES = [
+    {"text": text, "id": f"name {n}", "source_pair_ids": list(BANK[n].source_pair_ids)} for n, text in enumerate(TEXTS)
+]
 Z = [(0, 0, 1.25), (0, 2, 0.25), (3, 2, -0.75), (6, 1, 0.75), (7, 0, 0.0)]
 
 
-def imported(folder: Path, z: Path, pairs: Sequence[PreferencePair] = PAIRS, dev_share: float = 0.3) -> FeatureStore:
+def imported(folder: Path, z: Path, pairs: Sequence[PreferencePair] = PAIRS) -> FeatureStore:
     """Import entries between the pairs and the rubrics."""
     (folder / "rubrics.jsonl").write_bytes(b"\n".join(map(orjson.dumps, LINES)))
-    import_store(pairs, "d", folder / "rubrics.jsonl", z, folder / "store", dev_share=dev_share)
+    import_store(pairs, "d", folder / "rubrics.jsonl", z, folder / "store", config=TrainConfig(dev_share=0.3))
     return load_store(folder / "store")
 
 
@@ -245,12 +240,10 @@ def test_every_form_of_entries_gives_the_same_store(tmp_path: Path, form: str) -
 
 
 def test_pairs_without_a_preference_are_left_out_with_their_entries(tmp_path: Path) -> None:
-    """Equal responses say nothing; a share of 0 holds nothing out."""
+    """Equal responses say nothing."""
     np.savez(tmp_path / "z.npz", pair=[0, 3], rubric=[0, 2], z=[1.25, -0.75])
     pairs = [replace(PAIRS[0], rejected="a"), *PAIRS[1:]]
-    store = imported(tmp_path, tmp_path / "z.npz", pairs, dev_share=0.0)
-    assert entries_of(store) == [("p3", "Is brief", -0.75)]
-    assert not store.is_dev.any()
+    assert entries_of(imported(tmp_path, tmp_path / "z.npz", pairs)) == [("p3", "Is brief", -0.75)]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +279,7 @@ def test_wrong_entries_are_one_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("line", "problem"),
     [(b"{", "line 1 is not a rubric"), (b'{"id": "x"}', "missing required field `text`"), (b"", "holds 0 rubrics"),
-     (b'{"text": "a", "count": 0}', "count"), (b'{"text": "a b"}\n{"text": "A b"}', "occurs twice")],
+     (b'{"text": "a", "observed_count": -1}', "observed_count"), (b'{"text": "a b"}\n{"text": "A b"}', "occurs twice")],
 )  # fmt: skip
 def test_wrong_rubrics_are_one_line(tmp_path: Path, line: bytes, problem: str) -> None:
     """The line is named."""

@@ -9,9 +9,9 @@ import pytest
 
 from svr_async.core.pair import PreferencePair, user_prompt
 from svr_async.errors import UsageError
-from svr_async.training.rounds.config import FitTerms
-from svr_async.training.running.refit import FitSettings, combinations, fit_store, name_of, sweep_lines
-from svr_async.training.store.imported import import_store
+from svr_async.training.imported import import_store
+from svr_async.training.refit import FitSettings, combinations, fit_store, name_of, sweep_lines
+from svr_async.training.rounds.config import config_of
 
 N, RUBRICS = 160, 12
 WORDS = (("bread", "oven", "salt"), ("code", "loop", "bug"))
@@ -57,14 +57,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         PreferencePair(id=f"p{n}", prompt=user_prompt(f"{said[n]} {n}"), chosen="a", rejected="b") for n in range(N)
     ]
     mined: list[dict[str, Any]] = [
-        {"text": f"Says {name} {n}", "sources": [f"p{2 * n + n % 2}"]} for n, name in enumerate(["thing"] * RUBRICS)
+        {"text": f"Says {name} {n}", "source_pair_ids": [f"p{2 * n + n % 2}"]}
+        for n, name in enumerate(["thing"] * RUBRICS)
     ]
     (folder / "rubrics.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in mined))
     pair, rubric = (part.ravel() for part in np.mgrid[:N, :RUBRICS])
     z = rng.choice([-1.25, -0.25, 0.75], N * RUBRICS)
     np.savez(folder / "z.npz", pair=pair, rubric=rubric, z=np.where(rubric // 3 == pair % 2, np.abs(z), z))
-    out, terms = folder / "store", FitTerms(seed=3)
-    import_store(pairs, "d", folder / "rubrics.jsonl", folder / "z.npz", out, dev_share=0.3, terms=terms)
+    out, config = folder / "store", config_of("default", seed=3, dev_share=0.3)
+    import_store(pairs, "d", folder / "rubrics.jsonl", folder / "z.npz", out, config=config)
     return out
 
 

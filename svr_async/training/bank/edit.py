@@ -44,10 +44,9 @@ def edit_bank(
 ) -> RubricBank:
     """Return the bank with edits made in this order and noted in its history; rubrics are named by starts of their ids.
 
-    The selector chooses the other rubrics as before. A reworded rubric keeps its place, weight, counts and check, and
-    its old text as an alias. A new weight enables a disabled rubric. An added rubric weighs what a chosen rubric counts
-    in the mean. UsageError for an unknown rubric, an invalid text or weight, and a text that the bank has already (or
-    that merging would join with another).
+    A reworded rubric keeps its place, weight, counts and check, and its old text as an alias. A new weight enables a
+    disabled rubric. An added rubric weighs what a chosen rubric counts in the mean. UsageError for an unknown rubric,
+    an invalid text or weight, and a text that the bank has already (or that merging would join with another).
     """
     entries, edits = list(bank.rubrics), list[Edit]()
     stamp = Edit(what="", rubric="", author=author, date=day.isoformat(), reason=reason, bank=bank.digest)

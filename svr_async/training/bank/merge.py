@@ -132,11 +132,10 @@ def merge(
 
     Candidates with the same rubric id become one. Then, in the order (most observed, most sources, shortest,
     alphabetical), each joins an earlier one with the same statement about "the answer" (`criteria.predicate`), or the
-    most similar one with similarity >= cutoff (ties: the earlier), or stays separate. Two never merge if any of their
-    texts are different criteria (`criteria.differ`) or their checks differ, unless `by_text_alone`, where similarity
-    decides as in the paper; of two checks the better candidate's is kept then.
-    The text of a group is its most central one. If that brings two groups within the cutoff, they are merged in turn,
-    so merging the result again changes nothing. The order of the candidates does not matter.
+    most similar one with similarity >= cutoff (ties: the earlier). Two never merge if any of their texts are different
+    criteria (`criteria.differ`) or their checks differ, unless `by_text_alone`, where similarity decides as in the
+    paper; of two checks the better candidate's is kept then. The text of a group is its most central one. If that
+    brings two groups within the cutoff, they are merged in turn. The order of the candidates does not matter.
     """
     groups = _by_id(candidates)
     texts = sorted({text for group in groups for text in group.texts})

@@ -9,7 +9,6 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from svr_async.core.pair import PreferencePair, prompt_text
@@ -103,26 +102,17 @@ def self_contained(text: str) -> bool:
 # ── benchmarks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contamination:
-    """A training pair that overlaps with a benchmark, and the first item of it that it shares a run with."""
-
-    pair_id: str
-    benchmark: str
-    item: str
-
-
 def find_contaminated(
     pairs: Iterable[PreferencePair], benchmarks: Iterable[tuple[str, Sequence[PreferencePair]]]
-) -> list[Contamination]:
-    """Return the pairs of which the prompt or a response shares a run with any text of a benchmark."""
+) -> list[dict[str, str]]:
+    """Return each `pair` that shares a run of words with a benchmark, and the first `benchmark` and `item` of these."""
     first: dict[int, tuple[str, str]] = {}  # by hash: the runs of a whole benchmark would take gigabytes
     for name, items in benchmarks:
         for item in items:
             for run in _runs_of_pair(item):
                 first.setdefault(run, (name, item.id))
     hits = ((pair, next((first[run] for run in _runs_of_pair(pair) if run in first), None)) for pair in pairs)
-    return [Contamination(pair_id=pair.id, benchmark=hit[0], item=hit[1]) for pair, hit in hits if hit is not None]
+    return [{"pair": pair.id, "benchmark": hit[0], "item": hit[1]} for pair, hit in hits if hit is not None]
 
 
 def _runs_of_pair(pair: PreferencePair) -> Iterator[int]:
@@ -140,7 +130,7 @@ def contamination(
     `by` has a row for each benchmark; for several, the row `any` is that of all of them together.
     """
     overlaps = [
-        (name, len(items), {hit.pair_id for hit in find_contaminated((*pairs, *ties), [(name, items)])})
+        (name, len(items), {hit["pair"] for hit in find_contaminated((*pairs, *ties), [(name, items)])})
         for name, items in benchmarks
     ]
     overlapping = {pair_id for *_, ids in overlaps for pair_id in ids}

@@ -6,118 +6,84 @@ killed run resumes where it was and ends with the same bank.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from svr_async.core.pair import hashed_order, present
 from svr_async.errors import DegenerateFitError
 from svr_async.fit.arrays import FitArrays
-from svr_async.fit.config import FitConfig
-from svr_async.fit.forward import Selector, alpha_numpy, baselines
+from svr_async.fit.forward import Selector, alpha_numpy, fit_linear, linear_margins
 from svr_async.fit.history import EpochRecord, FitCurve, FitResult, FitWatch, watched
 from svr_async.fit.training import calibrate, fit
-from svr_async.scoring.bank import BankRubric, RoundFacts
-from svr_async.scoring.bank_card import known_accuracy
+from svr_async.scoring.bank import BankRubric, InferenceSettings
+from svr_async.scoring.bank_card import enough, known_accuracy
+from svr_async.scoring.selection import Active, select
 from svr_async.training.bank.merge import drop_redundant, merge, near_duplicates, without
-from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.config import Publish, TrainConfig
 from svr_async.training.rounds.induction import extend, grouped, induced
-from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import Hits, baseline_hits, in_use, judge_missing
-from svr_async.training.rounds.session import FittedRound, JudgedRound, Ledger, RoundCarryover, Session
-from svr_async.training.rounds.stages import Stages, digest_of, unanswered_lines
+from svr_async.training.rounds.pools import Task, judge_pools, judge_tasks, sign_of
+from svr_async.training.rounds.session import (
+    ONE_WEIGHT,
+    VOTE,
+    FittedRound,
+    Hits,
+    JudgedRound,
+    RoundCarryover,
+    Session,
+    rated,
+)
+from svr_async.training.rounds.stages import Stages, digest_of, from_cache, unanswered_lines
 
-MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
-RECORDED = ("round", "bank", "kept", "support", "hard_negatives", "judged_entries", "train_margin", "dev_accuracy")
 OnEpoch = Callable[[EpochRecord], None]
-# The places of the kept rubrics, the calibrated selector, and the fit before it: None if nothing was fitted.
-Pruned = tuple[NDArray[np.int64], Selector, FitResult | None]
 NO_RUBRIC = "ask a stronger judge, or give pairs whose responses differ in ways that a rubric can name"
+DIRECTLY = "the judge asked directly"
+USES = {
+    VOTE: "svr eval --method uniform with this bank",
+    ONE_WEIGHT: "svr-fit {store} --out DIR --sweep groups=1",
+    DIRECTLY: "svr eval --method direct with this judge",
+}
 
 
-# ── fits, the same for svr train and svr-fit ──────────────────────────────────────────────────────────────────────────
+# ── one fit, the same for svr train and svr-fit ───────────────────────────────────────────────────────────────────────
 
 
-@dataclass(slots=True, kw_only=True)
-class FitLog:
-    """The curves of all fits so far, and by round how the vote and one weight per rubric did on the dev pairs.
-
-    `watch` is called while a fit runs. Rounds without judged dev pairs have neither `accuracies` nor `hits`.
-    """
-
-    watch: FitWatch | None = None
-    curves: list[FitCurve] = field(default_factory=list)
-    accuracies: dict[int, tuple[float, float]] = field(default_factory=dict)
-    hits: dict[int, dict[str, Hits]] = field(default_factory=dict)
-
-    def measure(self, number: int, train: FitArrays, dev: FitArrays) -> None:
-        """Fit the baselines of a round on the same entries, a pair's own left out; nothing without dev entries."""
-        train, dev = train.without_own(), dev.without_own()
-        if train.n_entries and dev.n_entries:
-            found = baselines(train, dev)
-            self.accuracies[number] = round(found.vote_accuracy, 6), round(found.linear_accuracy, 6)
-            self.hits[number] = baseline_hits(found, dev)
-
-    def last(self, number: int) -> FitCurve | None:
-        """Return the last curve of a round: that of the calibration, if there was one."""
-        return next((curve for curve in reversed(self.curves) if curve.round == number), None)
-
-    def facts(self, record: Mapping[str, Any]) -> RoundFacts:
-        """Return what a bank keeps of a round: its record, and the dev numbers of the epoch that its fit took."""
-        curve = self.last(record["round"])
-        facts = {name: record[name] for name in RECORDED}
-        if curve is not None and curve.best is not None:
-            facts["active"] = curve.best.active
-            facts |= {"dev_margin": round(curve.best.dev_margin, 6), "fit_accuracy": round(curve.best.dev_accuracy, 6)}
-        vote, linear = self.accuracies.get(record["round"], (None, None))
-        return RoundFacts(**facts, vote_accuracy=vote, linear_accuracy=linear)
-
-
-def fit_and_prune(judged: JudgedRound, config: TrainConfig, log: FitLog, stages: Stages | None = None) -> Pruned:
+def fit_and_prune(
+    judged: JudgedRound, config: TrainConfig, watch: FitWatch | None = None, stages: Stages | None = None
+) -> FittedRound:
     """Fit, prune, calibrate what is kept, and measure the baselines on it; fits that are in `stages` are read back."""
-    kept = partial(_kept_fit, config.fit, judged.number, log, stages)
-    fitted = kept("fit", fit, judged.train, judged.dev)
-    places = np.array(prune(config, judged, fitted.selector), dtype=np.int64)
-    train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
-    start = fitted.selector.restrict(places)
-    calibrated = kept("calibrate", partial(calibrate, start), train, dev, start.kind, *start.tensors().values())
-    log.measure(judged.number, train, dev)
-    return places, calibrated.selector, fitted
+    curves: list[FitCurve] = []
 
+    def kept(phase: str, run: Callable[..., FitResult], train: FitArrays, dev: FitArrays, *start: Any) -> FitResult:
+        """Fit, unless the same fit is in a stage, and note its curve."""
 
-def _kept_fit(
-    config: FitConfig,
-    number: int,
-    log: FitLog,
-    stages: Stages | None,
-    phase: str,
-    run: Callable[..., FitResult],
-    train: FitArrays,
-    dev: FitArrays,
-    *start: Any,
-) -> FitResult:
-    """Fit and keep the result as a stage, if there are any; the same fit is read back."""
+        def result_of(on_epoch: OnEpoch) -> FitResult:
+            if stages is None:
+                return run(train, dev, config.fit, on_epoch=on_epoch)
+            digest = digest_of(phase, train.digest(), dev.digest(), config.fit.as_json(), *start)
+            result = stages.load(stage := f"{phase}-{judged.number}", digest, FitResult)
+            if result is None:
+                result = run(train, dev, config.fit, on_epoch=on_epoch)
+                stages.save(stage, digest, result)
+            return result
 
-    def kept(on_epoch: OnEpoch) -> FitResult:
-        if stages is None:
-            return run(train, dev, config, on_epoch=on_epoch)
-        stage, digest = f"{phase}-{number}", digest_of(phase, train.digest(), dev.digest(), config.as_json(), *start)
-        result = stages.load(stage, digest, FitResult)
-        if result is None:
-            result = run(train, dev, config, on_epoch=on_epoch)
-            stages.save(stage, digest, result)
+        used = dev if config.fit.use_own else dev.without_own()
+        n_judged = int(np.count_nonzero(np.diff(used.z_indptr)))
+        curve = FitCurve(seed=config.fit.seed, round=judged.number, phase=phase, dev_pairs=n_judged)
+        result, done = watched(result_of, curve, watch)
+        curves.append(done)
         return result
 
-    used = dev if config.use_own else dev.without_own()
-    judged = int(np.count_nonzero(np.diff(used.z_indptr)))
-    curve = FitCurve(seed=config.seed, round=number, phase=phase, dev_pairs=judged)
-    result, done = watched(kept, curve, log.watch)
-    log.curves.append(done)
-    return result
+    result = kept("fit", fit, judged.train, judged.dev)
+    places = np.array(prune(config, judged, result.selector), dtype=np.int64)
+    train, dev = judged.train.restrict_rubrics(places), judged.dev.restrict_rubrics(places)
+    start = result.selector.restrict(places)
+    calibrated = kept("calibrate", partial(calibrate, start), train, dev, start.kind, *start.tensors().values())
+    hits = baseline_hits(train, dev)
+    return judged.fitted(places, calibrated.selector, result=result, curves=tuple(curves), baselines=hits)
 
 
 def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[int]:
@@ -125,10 +91,9 @@ def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[
 
     The paper (`sec:prune`) leaves relevance open: here it is activation times weight, and activation is the mean alpha
     over the training prompts, or a sample of them. A bank is never left empty: the most relevant rubric stays. Before
-    the last round a rubric that several prompts gave is kept until it has been judged often enough to differ
-    from chance: a pruned rubric does not come back. That patience, and that weight counts only if a rubric is ever
-    active, are ours, since the default's selector begins with equal weights; `config.PAPER` has neither, and finds
-    repeats by similarity alone.
+    the last round a rubric that several prompts gave is kept until it has been judged often enough to differ from
+    chance: a pruned rubric does not come back. The preset `paper` has no such patience, a weight is enough for it, and
+    it finds repeats by similarity alone.
     """
     prompts = np.unique(judged.train.pair_prompt)
     prompts = prompts[rated(len(prompts))].tolist()
@@ -136,71 +101,48 @@ def prune(config: TrainConfig, judged: JudgedRound, selector: Selector) -> list[
     activation = sum(alphas, np.zeros(len(judged.bank))) / max(1, len(prompts))
     relevance = activation * selector.weight
     relevant = selector.weight >= config.min_weight
-    if not config.idle_weight_counts:
+    if not config.is_paper:
         relevant &= activation > 0
     relevant |= activation >= config.min_activation
-    relevant |= np.array([judged.support.get(candidate.rubric.id, 0) > 0 for candidate in judged.bank])
+    relevant |= np.array([candidate.support_count > 0 for candidate in judged.bank])
     if not judged.last:
         several = np.array([candidate.observed_count >= config.several for candidate in judged.bank])
-        relevant |= several & (judgements(judged.train) < config.enough_judged)
+        train = judged.train  # an entry counts its weight
+        counts = np.bincount(train.z_rubric, weights=train.z_weight, minlength=train.n_rubrics)
+        relevant |= several & (counts < config.enough_judged)
     order = np.argsort(-relevance, kind="stable")
     wanted = [int(place) for place in order if relevant[place]] or [int(order[0])]
     rubrics = [candidate.rubric for candidate in judged.bank]
-    similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.by_text_alone)
+    similar = near_duplicates(rubrics, config.redundancy_cutoff, by_text_alone=config.is_paper)
     return sorted(drop_redundant(wanted, similar))
 
 
-def rated(count: int) -> NDArray[np.int64]:
-    """Return the places of the training prompts on which rates are counted: all, or `SAMPLE` at even distances."""
-    return np.arange(count) if count <= MOST_RATED else np.arange(SAMPLE) * count // SAMPLE
-
-
-def judgements(arrays: FitArrays) -> NDArray[np.float64]:
-    """Return how often each rubric was judged, an entry counting its weight, shape (n_rubrics,)."""
-    counts = np.bincount(arrays.z_rubric, weights=arrays.z_weight, minlength=arrays.n_rubrics)
-    return counts.astype(np.float64)
-
-
-def support_counts(carryover: RoundCarryover, ledger: Ledger, index: Mapping[str, int]) -> dict[str, int]:
-    """Count, for each rubric, the support pairs and hard negatives on which it clearly favours the chosen response.
-
-    The pairs are those that the round was fitted with, found at the end of the one before. The paper's "support-pair
-    coverage" has neither a definition nor a threshold: here one such pair is enough.
-    """
-    counts: Counter[int] = Counter()
-    for pair_id in (*carryover.support, *(negative.pair.id for negative in carryover.negatives)):
-        rubric, z = ledger.entries(pair_id, index)
-        counts.update(int(place) for place in rubric[z > 0.5])
-    ids = list(index)
-    return {ids[place]: count for place, count in counts.items()}
-
-
-def fitted_round(session: Session, log: FitLog, judged: JudgedRound) -> Pruned:
+def fitted_round(session: Session, judged: JudgedRound) -> FittedRound:
     """Fit, prune and calibrate a round; its fits are kept on disk."""
-    kept, selector, result = fit_and_prune(judged, session.config, log, session.stages)
-    if result is not None:
+    fitted = fit_and_prune(judged, session.config, session.watch, session.stages)
+    if (result := fitted.result) is not None:
         how = f"best epoch {result.best_epoch}" if result.choice is None else result.choice.in_words()
-        accuracy = known_accuracy(result.dev_accuracy, log.curves[-2].dev_pairs)
+        accuracy = known_accuracy(result.dev_accuracy, fitted.curves[0].dev_pairs)
         session.say(f"round {judged.number} fitted: {how}{accuracy}")
-    return kept, selector, result
+    return fitted
 
 
 # ── rounds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-RoundFit = Callable[[Session, FitLog, JudgedRound], Pruned]
+RoundFit = Callable[[Session, JudgedRound], FittedRound]
 
 
-async def run_rounds(session: Session, log: FitLog | None = None, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
+async def run_rounds(session: Session, *, fit: RoundFit = fitted_round) -> list[FittedRound]:
     """Run Algorithm 1 and return every round; the caller chooses which one is published."""
-    config, log = session.config, log or FitLog()
+    config = session.config
     carryover = RoundCarryover(candidates=await induced(session, "induce-1", session.material.train, {}))
     rounds: list[FittedRound] = []
     for number in range(1, config.rounds + 1):
-        session.judges.begin_stage()
+        session.judges.before_stage()
         bank, carryover = await _build_bank(session, number, carryover)
         before = rounds[-1] if rounds else None
-        fitted, after = await _one_round(session, number, bank, carryover, before, log, fit)
+        fitted, after = await _one_round(session, number, bank, carryover, before, fit)
         rounds.append(fitted)
         accuracy = known_accuracy(fitted.dev_accuracy, len(session.material.dev))
         session.say(f"round {number}: {len(fitted.bank)} rubrics kept{accuracy}")
@@ -220,7 +162,7 @@ async def _build_bank(
 ) -> tuple[tuple[BankRubric, ...], RoundCarryover]:
     """Merge the candidates and group them into criteria; DegenerateFitError without candidates."""
     config, left = session.config, without(carryover.candidates, carryover.pruned)
-    bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.by_text_alone)
+    bank = merge(left, cutoff=config.merge_cutoff, cap=config.bank_cap, by_text_alone=config.is_paper)
     if not bank:
         failed = "".join(f"; {line}" for line in unanswered_lines(session.stages.outcomes))
         raise DegenerateFitError(f"no rubric was induced, so the bank is empty{failed}", hint=NO_RUBRIC)
@@ -236,43 +178,155 @@ async def _one_round(
     bank: Sequence[BankRubric],
     carryover: RoundCarryover,
     before: FittedRound | None,
-    log: FitLog,
     fit: RoundFit,
 ) -> tuple[FittedRound, RoundCarryover]:
     """Judge the pools, fit, prune, calibrate, measure on dev, and store the inputs."""
     config, material, indexed = session.config, session.material, session.indexed(bank)
     negatives = [negative.pair for negative in carryover.negatives]
     await judge_pools(session, f"judge-{number}", number, indexed, negatives, before)
-    dev = session.arrays(indexed, material.dev)
-    judged = JudgedRound(
-        number=number,
-        bank=tuple(bank),
-        train=session.arrays(indexed, material.train, carryover.negatives),
-        dev=dev,
-        measured=dev,
-        negatives=carryover.negatives,
-        support=support_counts(carryover, session.ledger, indexed.place),
-        last=number == config.rounds,
-    )
-    session.judges.begin_stage()
-    kept, selector, result = fit(session, log, judged)
-    await judge_missing(session, number, tuple(bank[place] for place in kept), selector)
+    judged = session.judged(indexed, carryover, number=number, last=number == config.rounds)
+    session.judges.before_stage()
+    fitted = fit(session, judged)
+    await judge_missing(session, fitted)
     judged = replace(judged, measured=session.arrays(indexed, material.dev))
-    fitted = in_use(judged, config, kept, selector, None if result is None else result.choice)
-    session.keep_round(session, judged)
-    margins = session.margins(selector, judged.train.restrict_rubrics(kept))
-    record = {
+    fitted = in_use(judged, config, fitted)
+    session.keep_round(judged)
+    margins = session.margins(fitted.selector, judged.train.restrict_rubrics(fitted.kept))
+    record: dict[str, Any] = {  # a `RoundFacts`, and the settings
         "round": number,
         "bank": len(bank),
-        "kept": len(kept),
+        "kept": len(fitted.bank),
         "hard_negatives": len(negatives),
         "support": len(carryover.support),
-        "judged_entries": judged.train.n_entries + dev.n_entries,
+        "judged_entries": judged.train.n_entries + judged.dev.n_entries,
         "train_margin": round(float(margins.mean()), 6) if len(margins) else 0.0,
         "dev_accuracy": fitted.dev_accuracy,
+        **fitted.accuracies,
         "top_k": fitted.settings.top_k,
         "filler_weight": fitted.settings.filler_weight,
         **({} if fitted.choice is None else {"structure": fitted.choice.as_json()}),
     }
-    pruned = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), kept))
-    return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + pruned)
+    if fitted.curves and (best := fitted.curves[-1].best) is not None:
+        record |= {"active": best.active, "dev_margin": round(best.dev_margin, 6)}
+        record["fit_accuracy"] = round(best.dev_accuracy, 6)
+    gone = tuple(bank[place] for place in np.setdiff1d(np.arange(len(bank)), fitted.kept))
+    return replace(fitted, record=record), replace(carryover, pruned=carryover.pruned + gone)
+
+
+# ── in use on the dev split ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def judge_missing(session: Session, fitted: FittedRound) -> None:
+    """Judge the dev pairs on the rubrics that they would get at inference, unless they were judged."""
+    config, material, selector = session.config, session.material, fitted.selector
+    index = {candidate.id: place for place, candidate in enumerate(fitted.bank)}
+    texts = [candidate.text for candidate in fitted.bank]
+    widest = _settings(config, max(config.top_k, *config.fit.top_ks), filler_weight=1.0)
+    tasks: list[Task] = []
+    for pair in material.dev:
+        alpha = alpha_numpy(selector, *material.features_of(material.row(pair)))
+        known = set(session.ledger.asked(pair.id, index).tolist())
+        wanted = [entry.index for entry in select(alpha, selector.weight, texts, widest)]
+        tasks.append((pair, [fitted.bank[place].rubric for place in wanted if place not in known]))
+    await judge_tasks(session, f"dev-{fitted.number}", tasks)
+
+
+def in_use(judged: JudgedRound, config: TrainConfig, fitted: FittedRound) -> FittedRound:
+    """Return a fitted round with the settings for use, and the hits on dev pairs that were judged as at inference.
+
+    A chosen structure sets top_k. If it was no better than guessing, the judge decides directly. A missing entry
+    counts 0.
+    """
+    dev, choice = judged.measured.restrict_rubrics(fitted.kept), fitted.choice
+    top_k, direct = (config.top_k, False) if choice is None else (choice.structure.top_k, not choice.is_proven)
+    settings = _settings(config, top_k, filler_weight=config.filler_weight, direct=direct)
+    fitted = replace(fitted, settings=settings, dev=dev, dev_hits=np.zeros(dev.n_pairs))
+    for pair, active, entries in _used(fitted):
+        fitted.dev_hits[pair] = hits_of(sum(entry.importance * entries.get(entry.index, 0.0) for entry in active))
+    return fitted
+
+
+def hits_of(margins: Any) -> Any:
+    """Return 1 for a margin above 0, 0.5 for a tie, 0 below."""
+    return (1 + np.sign(margins)) / 2
+
+
+def unjudged_share(fitted: FittedRound) -> float:
+    """Return the share of the entries that a round's settings need for the dev pairs and that are missing.
+
+    After `judge_missing` only abstentions are. A store that was judged for another bank may lack many.
+    """
+    missing = [entry.index not in entries for _, active, entries in _used(fitted) for entry in active]
+    return sum(missing) / max(1, len(missing))
+
+
+def _used(fitted: FittedRound) -> Iterator[tuple[int, Sequence[Active], dict[int, Any]]]:
+    """Yield each dev pair with the rubrics that it gets and its entries by rubric, pairs of a prompt together."""
+    dev, selector, texts = fitted.dev, fitted.selector, [rubric.text for rubric in fitted.bank]
+    weighted = dev.weighted
+    row = -1
+    active: Sequence[Active] = ()
+    for pair in np.argsort(dev.pair_prompt, kind="stable").tolist():
+        if row != (row := int(dev.pair_prompt[pair])):
+            active = select(alpha_numpy(selector, *dev.features(row)), selector.weight, texts, fitted.settings)
+        span = slice(int(dev.z_indptr[pair]), int(dev.z_indptr[pair + 1]))
+        yield pair, active, dict(zip(dev.z_rubric[span].tolist(), weighted[span], strict=True))
+
+
+def _settings(config: TrainConfig, top_k: int, **changes: Any) -> InferenceSettings:
+    pool = max(config.selection_pool, top_k)
+    return InferenceSettings(top_k=top_k, selection_pool=pool, **changes)
+
+
+def chosen_round(rounds: Sequence[FittedRound], n_dev: int, publish: Publish = "auto") -> FittedRound:
+    """Return the round whose bank is published; `n_dev` dev pairs were judged.
+
+    `last` is Algorithm 1. `best` is by dev accuracy, the first of equals, as in the authors' public code; on a small
+    dev split that is chance, and later rounds have seen more judgements. `auto`, which is ours, is the last unless an
+    earlier one is better by more than a standard error.
+    """
+    top = max(rounds, key=lambda one: one.dev_accuracy)
+    if publish != "auto":
+        return top if publish == "best" else rounds[-1]
+    error = (top.dev_accuracy * (1 - top.dev_accuracy) / max(1, n_dev)) ** 0.5
+    return next(one for one in reversed(rounds) if one.dev_accuracy >= top.dev_accuracy - error)
+
+
+# ── simpler ways to decide ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def direct_hits(session: Session) -> dict[str, Hits]:
+    """Return the hits of a model's direct verdicts on the dev pairs, by name; {} unless all are in the cache."""
+    judges, dev, hits = session.judges, session.material.dev, []
+    with from_cache(judges.shutdown.engines):
+        for pair in dev if judges.shutdown.engines else ():
+            answer = await judges.judge.prefer(present(pair, hashed_order(pair.id)))
+            if answer.value is None:
+                break
+            hits.append(hits_of(sign_of(pair) * answer.value.margin))
+    return {DIRECTLY: np.array(hits)} if len(hits) == len(dev) else {}
+
+
+def baseline_hits(train: FitArrays, dev: FitArrays) -> dict[str, Hits]:
+    """Fit the baselines, a pair's own entries left out, and return their hits by name; {} without dev entries."""
+    train, dev = train.without_own(), dev.without_own()
+    if not (train.n_entries and dev.n_entries):
+        return {}
+    weights = {VOTE: np.ones(dev.n_rubrics), ONE_WEIGHT: fit_linear(train)}
+    return {name: hits_of(linear_margins(weight, dev)) for name, weight in weights.items()}
+
+
+def better_than_bank(bank: Hits, others: Mapping[str, Hits], store: str) -> str:
+    """Return a sentence if another way decides the dev pairs better by more than the standard error; else "".
+
+    The error is that of the mean difference, pair by pair. With too few dev pairs nothing is reported.
+    """
+    gains = {name: hits - bank for name, hits in others.items() if enough(len(bank))}
+    errors = {name: float(gain.std(ddof=1)) / len(gain) ** 0.5 for name, gain in gains.items()}
+    found = [(float(gain.mean()), errors[name], name) for name, gain in gains.items() if gain.mean() > errors[name]]
+    if not found:
+        return ""
+    gain, error, name = max(found)
+    accuracy = f"{100 * (float(bank.mean()) + gain):.1f} % against {100 * float(bank.mean()):.1f} %"
+    how = USES[name].format(store=store)
+    return f"{name} is better than the bank on {len(bank)} held-out pairs ({accuracy}, ± {100 * error:.1f}): use {how}"

@@ -18,42 +18,26 @@ from svr_async.core.rubric import Rubric
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.forward import Selector
 from svr_async.judges.protocol import Answer, Author, CriteriaQuestion
-from svr_async.training.rounds.algorithm import FitLog, Pruned, run_rounds
-from svr_async.training.rounds.session import JudgedRound, Session
+from svr_async.training.rounds.algorithm import run_rounds
+from svr_async.training.rounds.session import FittedRound, JudgedRound, Session
 
 PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumed:
-    """What depends on replies; near the figures of seven trainings on the simulated endpoint (docs/spending.md).
-
-    `support` is the share of the training pairs near the boundary, `repeated` the share of them that were so in the
-    first round. A pair gives `mined` rubrics of `letters` letters; a bank has `bank` rubrics times the root of the
-    number of pairs. Half of the probes are hard negatives, and no rubric is pruned.
-    """
-
-    support: float = 0.3
-    repeated: float = 0.65
-    mined: int = 4
-    bank: float = 9.0
-    letters: int = 90
-
-    def in_words(self) -> str:
-        """Return the assumptions as a line."""
-        return (
-            f"assumed: {100 * self.support:.0f} % of the pairs support pairs up to the cap, of which "
-            f"{100 * self.repeated:.0f} % again in the next round, a hard negative for every second one, "
-            f"{self.bank:g} rubrics times the root of the number of pairs, and all rounds"
-        )
-
-
-ASSUMED = Assumed()
+# Near the figures of seven simulated trainings (docs/spending.md). Half of the probes are hard negatives.
+SUPPORT = 0.3  # share of the training pairs near the boundary
+REPEATED = 0.65  # share of them that were so in the first round
+MINED, LETTERS = 4, 90  # rubrics that a pair gives, and the length of each
+RUBRICS = 9.0  # of a bank, times the root of the number of pairs; none is pruned
+ASSUMED = {"support": SUPPORT, "repeated": REPEATED, "mined": MINED, "bank": RUBRICS, "letters": LETTERS}
+ASSUMPTIONS = (
+    f"assumed: {100 * SUPPORT:.0f} % of the pairs support pairs up to the cap, of which {100 * REPEATED:.0f} % again "
+    f"in the next round, a hard negative for every second one, {RUBRICS:g} rubrics times the root of the number of "
+    "pairs, and all rounds"
+)
 
 
 async def count_rounds(session: Session) -> None:
     """Ask what a training would ask; with engines in a dry run, nothing is sent."""
-    author = CountingAuthor(session.judges.writer, math.ceil(ASSUMED.bank * math.sqrt(len(session.material.train))))
+    author = CountingAuthor(session.judges.writer, math.ceil(RUBRICS * math.sqrt(len(session.material.train))))
     fits = AssumedFits()
     counting = replace(
         session,
@@ -81,7 +65,7 @@ class CountingAuthor:
         answer = await self.author.induce(pair, contrastive=contrastive)
         if answer.value and not answer.value[0].text.startswith(PLANNED):
             return answer
-        drawn = [hashed_fraction("planned", str(number), pair.id) for number in range(ASSUMED.mined)]
+        drawn = [hashed_fraction("planned", str(number), pair.id) for number in range(MINED)]
         return Answer(value=tuple(_placeholder(int(one * self.size)) for one in drawn))
 
     async def probe(self, pair: PreferencePair) -> Answer[str]:
@@ -97,20 +81,19 @@ class CountingAuthor:
 def _placeholder(number: int) -> Rubric:
     """Return a rubric of the usual length that merging keeps separate."""
     letters = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() for part in range(2))
-    return Rubric(text=f"{PLANNED} {letters}"[: ASSUMED.letters])
+    return Rubric(text=f"{PLANNED} {letters}"[:LETTERS])
 
 
 class AssumedFits:
     """Fits that keep every rubric and find the assumed share of the pairs near the boundary."""
 
-    def fit(self, session: Session, _log: FitLog, judged: JudgedRound) -> Pruned:
+    def fit(self, session: Session, judged: JudgedRound) -> FittedRound:
         """Return a selector that gives all rubrics the same importance, and draw the pairs that are near."""
-        near, again = ASSUMED.support, ASSUMED.repeated
         ids = [pair.id for pair in session.material.train]
-        self._is_near = np.array([hashed_fraction("near", pair_id) < near for pair_id in ids])
+        self._is_near = np.array([hashed_fraction("near", pair_id) < SUPPORT for pair_id in ids])
         if (number := judged.number) > 1:
             drawn = np.array([hashed_fraction("near", str(2 * number), pair_id) for pair_id in ids])
-            self._is_near = drawn < np.where(self._is_near, again, near * (1 - again) / (1 - near))
+            self._is_near = drawn < np.where(self._is_near, REPEATED, SUPPORT * (1 - REPEATED) / (1 - SUPPORT))
         count, n_features = len(judged.bank), session.material.features["n_features"]
         selector = Selector(
             kind="topics",
@@ -120,7 +103,7 @@ class AssumedFits:
             output_bias=np.zeros(count, np.float32),
             weight=np.ones(count, np.float32),
         )
-        return np.arange(count), selector, None
+        return judged.fitted(np.arange(count), selector)
 
     def margins(self, _selector: Selector, arrays: FitArrays) -> NDArray[np.float32]:
         """Return 0 for pairs near the boundary, 1 for others."""

@@ -26,7 +26,7 @@ from svr_async.judges.rules.judge import view_of
 from svr_async.judges.rules.safety import is_refusal
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.overlap import screen
-from svr_async.training.rounds.pools import PoolTask, judge_tasks
+from svr_async.training.rounds.pools import Task, judge_tasks
 from svr_async.training.rounds.session import FittedRound, Floats, HardNegative, RoundCarryover, Session
 from svr_async.training.rounds.stages import ask, outcomes_of
 
@@ -167,7 +167,7 @@ async def extend(session: Session, number: int, fitted: FittedRound, carryover: 
     fresh = await induced(session, f"induce-{number + 1}", pairs, sources) if pairs else ()
     known = {candidate.rubric.id for candidate in carryover.candidates}
     is_new = any(candidate.rubric.id not in known for candidate in fresh)
-    held = carryover.negatives if session.config.keep_negatives else ()
+    held = () if session.config.is_paper else carryover.negatives
     kept = {negative.pair.id: negative for negative in (*held, *negatives)}
     return replace(
         carryover,
@@ -183,11 +183,11 @@ def find_support(session: Session, number: int, fitted: FittedRound) -> list[Pre
     If support mining is ablated, the same number drawn by a hash replaces them, or every training pair.
     """
     config, train = session.config, session.material.train
-    if "support" in config.ablate and config.without_support == "every":
+    if "support" in config.ablate and config.is_paper:
         return list(train)
     arrays = session.arrays(session.indexed(fitted.bank), train)
     shares = None
-    if config.support_by_cluster and fitted.selector.kind == "topics":
+    if not config.is_paper and fitted.selector.kind == "topics":
         shares = hidden_matrix(fitted.selector, arrays, arrays.pair_prompt)
     most = min(config.max_support, max(FEW, math.ceil(config.support_share * len(train))))
     judged = np.diff(arrays.z_indptr) > 0
@@ -227,15 +227,14 @@ async def find_negatives(
     already. A candidate needs a verdict wherever its original has one: a missing answer is not a low margin.
 
     The paper takes the nearest alone. If a pair is decided wrongly, that is often the pair itself, which is no negative
-    (`sec:adv`: the mean of a loss and itself is that loss), and the near copy that shows what its two responses hide
-    would be lost.
+    (`sec:adv`: the mean of a loss and itself is that loss).
     """
     config, ledger = session.config, session.boundary
     material, options = session.material, await _candidates(session, number, support)
     index = {candidate.rubric.id: place for place, candidate in enumerate(fitted.bank)}
     importance: dict[str, Floats] = {}
     pools: dict[str, list[int]] = {}
-    tasks = []
+    tasks: list[Task] = []
     for pair in support:
         if len(options[pair.id]) == 1:
             continue
@@ -244,8 +243,8 @@ async def find_negatives(
         pools[pair.id] = sorted(best[value[best] > 0].tolist())
         for option in options[pair.id]:
             missing = sorted({*pools[pair.id]}.difference(ledger.asked(option.id, index).tolist()))
-            tasks.append(PoolTask(option, [fitted.bank[place].rubric for place in missing]))
-    await judge_tasks(session, f"negatives-{number}", [task for task in tasks if task.rubrics], ledger)
+            tasks.append((option, [fitted.bank[place].rubric for place in missing]))
+    await judge_tasks(session, f"negatives-{number}", tasks, ledger)
 
     def judged(option: PreferencePair, pair: PreferencePair) -> tuple[set[int], float]:
         """Return the rubrics of the pair's pool that an option was judged on, and its margin over them."""
@@ -256,7 +255,7 @@ async def find_negatives(
 
     found: list[HardNegative] = []
     trained_on = {pair.id for pair in material.train}
-    near = config.support_margin if config.every_near else -math.inf
+    near = -math.inf if config.is_paper else config.support_margin
     for pair in (pair for pair in support if pair.id in pools):
         wanted, margin = judged(pair, pair)
         margins = [(pair, margin)]
@@ -275,14 +274,23 @@ async def _candidates(
 ) -> dict[str, list[PreferencePair]]:
     """Return P(x) of each support pair as triples: the pair itself, the data's alternatives, a probe (`sec:adv`)."""
     config, others = session.config, alternatives(session.material.train)
-    options: dict[str, list[PreferencePair]] = {}
+    author, options = session.judges.writer, dict[str, list[PreferencePair]]()
+
+    async def ask_for_probes() -> tuple[list[str | None], Counter[str]]:
+        if support:
+            session.say(f"writing a probe (a slightly worse response) for {len(support)} support pairs")
+        answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
+        return [answer.value for answer in answers], outcomes_of(answers)
+
     for pair in support:
         given = others.get(pair.id, ())
-        if not config.every_near:  # a triple of this pair, with its own id
+        if config.is_paper:  # a triple of this pair, with its own id
             given = [replace(other, id=f"{pair.id}~{other.id}") for other in given]
         options[pair.id] = [pair, *given]
     if "probe" not in config.ablate:
-        for pair, probe in zip(support, await probes(session, number, support), strict=True):
+        inputs = author.name, support
+        probes = await session.kept(f"probe-{number}", list[str | None], inputs, ask_for_probes)
+        for pair, probe in zip(support, probes, strict=True):
             if probe is not None and usable_probe(pair, probe, same=config.same_response):
                 probed = replace(pair, id=f"{pair.id}~probe{number}", rejected=probe, chosen_first=True)
                 options[pair.id].append(probed)
@@ -301,26 +309,11 @@ def alternatives(pairs: Sequence[PreferencePair]) -> Mapping[str, list[Preferenc
     }
 
 
-async def probes(session: Session, number: int, support: Sequence[PreferencePair]) -> list[str | None]:
-    """Ask for a probe of each support pair, or read them back; None if the question failed."""
-    author = session.judges.writer
-
-    async def probe() -> tuple[list[str | None], Counter[str]]:
-        if support:
-            session.say(f"writing a probe (a slightly worse response) for {len(support)} support pairs")
-        answers = await ask(session.judges, "probing", support, author.probe, [pair.prompt for pair in support])
-        return [answer.value for answer in answers], outcomes_of(answers)
-
-    inputs = author.name, support
-    return await session.kept(f"probe-{number}", list[str | None], inputs, probe)
-
-
 def usable_probe(pair: PreferencePair, probe: str, *, same: float) -> bool:
     """Whether a probe is a new response: not empty, not a refusal, and less similar to the chosen one than `same`.
 
-    Similarity is 1 − (insertions and deletions) / (letters of both), over the first 4,000 letters and digits. If those
-    are equal, a text is another response if it differs further on, or in a symbol, as code does by a bracket; white
-    space, case and punctuation of prose do not count.
+    Similarity is over the first 4,000 letters and digits. If those are equal, a text is another response if it differs
+    further on, or in a symbol, as code does by a bracket; white space, case and punctuation of prose do not count.
     """
     if not probe.strip() or _bare(probe) == _bare(pair.chosen) or is_refusal(view_of(probe)):
         return False

@@ -2,9 +2,7 @@
 
 Prompts are clustered by their words and by what was mined from them (`fit.prompt_clusters`). Most of a pair's pool are
 rubrics mined most often from its cluster; a fifth is drawn from the whole bank, often proposed and rarely judged first.
-With the rubrics that matter to a pair judged together, what one of them explains is not noise to the others. Each
-criterion gets places for two wordings before any gets a third: two show whether the author's grouping is right, and
-the likeliest criteria are judged twice as well.
+Each criterion gets places for two wordings before any gets a third: two show whether the author's grouping is right.
 
 A rubric mined only from this pair's prompt is excluded: judging it there would be circular. One that other prompts gave
 too may be in the pool; excluding it just where it holds would keep only the evidence against it. Pools are
@@ -16,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,10 +32,8 @@ WORDINGS = 2  # of a criterion, before other criteria get their places
 REPEATED = 0.7  # worth of a criterion's next wording, relative to the one before
 EXPLORED = 5  # a fifth of a pool is drawn from the whole bank
 MOST_CLUSTERS = 64
+Task = tuple[PreferencePair, Sequence[Rubric]]  # a pair and the rubrics to judge it on
 BLOCK = 4096  # prompts that are compared at a time, to bound memory
-
-
-# ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def choose_pools(
@@ -145,17 +140,6 @@ def _worded(ranked: NDArray[Any], rates: NDArray[np.float64], criteria: Ints, co
     return found
 
 
-# ── judging ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class PoolTask:
-    """A pair and the rubrics to judge it on, in the bank's stable order of ids."""
-
-    pair: PreferencePair
-    rubrics: Sequence[Rubric]
-
-
 async def judge_pools(
     session: Session,
     stage: str,
@@ -165,7 +149,7 @@ async def judge_pools(
     before: FittedRound | None = None,
 ) -> None:
     """Plan and judge the pools of all pairs, and of `extra` ones; entries go to the ledger."""
-    pairs, sources = [*session.material.pairs, *extra], bank.sources
+    pairs = [*session.material.pairs, *extra]
     rows = [session.material.row(pair) for pair in pairs]
     policy, size = session.config.pool, session.config.pool_size_for(len(pairs))
     judged = [session.ledger.asked(pair.id, bank.place) for pair in pairs]
@@ -175,7 +159,7 @@ async def judge_pools(
         pools = choose_pools(
             [pair.id for pair in pairs],
             wanted=_wanted(session, bank, rows, size, criteria, before),
-            own=[sources.own(row) for row in rows],
+            own=[bank.own(row) for row in rows],
             judged=judged,
             observed=np.array([candidate.observed_count for candidate in bank.rubrics], dtype=np.int64),
             criteria=criteria,
@@ -183,17 +167,13 @@ async def judge_pools(
             round_number=number,
         )
     elif policy == "own":
-        mined = (sources.rubrics_of.get(row, ())[:size] for row in rows)
+        mined = (bank.rubrics_of.get(row, ())[:size] for row in rows)
         pools = [np.setdiff1d(of, known) for of, known in zip(mined, judged, strict=True)]
     else:  # a dev prompt is not judged on what it gave
-        left_out = ([*known, *sources.held_out.get(row, ())] for row, known in zip(rows, judged, strict=True))
+        left_out = ([*known, *bank.held_out.get(row, ())] for row, known in zip(rows, judged, strict=True))
         pools = [np.setdiff1d(np.arange(len(bank.rubrics)), places) for places in left_out]
-    tasks = [
-        PoolTask(pair, [bank.rubrics[place].rubric for place in pool.tolist()])
-        for pair, pool in zip(pairs, pools, strict=True)
-        if len(pool)
-    ]
-    await judge_tasks(session, stage, tasks)
+    rubrics = ([bank.rubrics[place].rubric for place in pool.tolist()] for pool in pools)
+    await judge_tasks(session, stage, list(zip(pairs, rubrics, strict=True)))
 
 
 def _wanted(
@@ -221,43 +201,45 @@ def _wanted(
     return [np.concatenate([best[row], likely[row]]) for row in rows]
 
 
-async def judge_tasks(session: Session, stage: str, tasks: Sequence[PoolTask], ledger: Ledger | None = None) -> None:
-    """Judge tasks, or read them back, and note every entry in the ledger given, or the session's."""
-    judges = session.judges
+async def judge_tasks(session: Session, stage: str, tasks: Sequence[Task], ledger: Ledger | None = None) -> None:
+    """Judge tasks with rubrics, or read them back, and note every entry in the ledger given, or the session's."""
+    judges, tasks = session.judges, [task for task in tasks if task[1]]
 
     async def judge() -> tuple[Floats, Counter[str]]:
         if tasks:
-            session.say(f"judging {len(tasks):,} pairs: {sum(len(task.rubrics) for task in tasks):,} judgements")
+            count = sum(len(rubrics) for _, rubrics in tasks)
+            session.say(f"judging {len(tasks):,} pairs: {count:,} judgements")
         return await judged_z(judges, tasks)
 
-    ids = [[rubric.id for rubric in task.rubrics] for task in tasks]
-    rubrics = {rubric.id: rubric for task in tasks for rubric in task.rubrics}  # whole: a check may change, its id not
-    inputs = judges.judge.name, judges.rubrics_per_call, [task.pair for task in tasks], ids, rubrics
+    ids = [[rubric.id for rubric in rubrics] for _, rubrics in tasks]
+    whole = {one.id: one for _, rubrics in tasks for one in rubrics}  # a check may change, its id does not
+    inputs = judges.judge.name, judges.rubrics_per_call, [pair for pair, _ in tasks], ids, whole
     z = await session.kept(stage, np.ndarray, inputs, judge)
     ledger, start = session.ledger if ledger is None else ledger, 0
-    for task, named in zip(tasks, ids, strict=True):
-        ledger.note(task.pair.id, named, z[start : start + len(named)].tolist())
+    for (pair, _), named in zip(tasks, ids, strict=True):
+        ledger.note(pair.id, named, z[start : start + len(named)].tolist())
         start += len(named)
 
 
-async def judged_z(judges: TrainingJudges, tasks: Sequence[PoolTask]) -> tuple[Floats, Counter[str]]:
+async def judged_z(judges: TrainingJudges, tasks: Sequence[Task]) -> tuple[Floats, Counter[str]]:
     """Return z of all rubrics of all tasks in order, NaN without a verdict, and the outcomes of the questions.
 
     The parts of a pool are asked one after another, so that the first computes the prefix that the others share.
     """
 
-    async def work(task: PoolTask) -> list[Answer[Comparisons]]:
-        ordered, size = sorted(task.rubrics, key=lambda rubric: rubric.id), judges.rubrics_per_call
-        shown = present(task.pair, hashed_order(task.pair.id))
+    async def work(task: Task) -> list[Answer[Comparisons]]:
+        pair, rubrics = task
+        ordered, size = sorted(rubrics, key=lambda rubric: rubric.id), judges.rubrics_per_call
+        shown = present(pair, hashed_order(pair.id))
         parts = [ordered[start : start + size] for start in range(0, len(ordered), size)]
         return [await judges.judge.compare(shown, part, overall=False) for part in parts]
 
-    found = await ask(judges, "judging", tasks, work, [task.pair.prompt for task in tasks])
+    found = await ask(judges, "judging", tasks, work, [pair.prompt for pair, _ in tasks])
     z: list[float] = []
-    for task, answers in zip(tasks, found, strict=True):
-        sign = sign_of(task.pair)
+    for (pair, rubrics), answers in zip(tasks, found, strict=True):
+        sign = sign_of(pair)
         deltas = {row.rubric_id: sign * row.delta for one in answers if one.value is not None for row in one.value.rows}
-        z += [deltas.get(rubric.id, np.nan) for rubric in task.rubrics]
+        z += [deltas.get(rubric.id, np.nan) for rubric in rubrics]
     return np.array(z, dtype=np.float32), outcomes_of([answer for answers in found for answer in answers])
 
 

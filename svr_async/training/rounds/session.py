@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svr_async.core.pair import PreferencePair, prompt_text
+from svr_async.core.similarity import REDUNDANCY_CUTOFF
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Choice
 from svr_async.fit.forward import Selector
+from svr_async.fit.history import FitCurve, FitResult, FitWatch
 from svr_async.fit.ragged import indptr_of
 from svr_async.fit.tfidf import Vocabulary, learn, transform
 from svr_async.fit.training import pair_margins
@@ -26,9 +28,12 @@ from svr_async.training.rounds.stages import Stages, TrainingJudges, digest_of
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Say = Callable[[str], None]
+Hits = NDArray[np.float64]  # for each dev pair 1 if it is decided as people did, 0.5 for a tie, else 0
 T = TypeVar("T")
 NOTHING = np.zeros(0, dtype=np.int32)
 NO_ENTRIES = NOTHING, np.zeros(0, dtype=np.float32)
+MOST_RATED, SAMPLE = 100_000, 5_000  # prompts: of more than that many, rates are counted on a sample
+VOTE, ONE_WEIGHT = "the unweighted vote", "one weight per rubric for all prompts"
 
 
 # ── pairs, prompts, judged entries ──────────────────────────────────────────────────────────────────────────────────
@@ -71,9 +76,10 @@ class Material:
         span = slice(int(borders[row]), int(borders[row + 1]))
         return self.features["feature_index"][span], self.features["feature_value"][span]
 
-    def sources(self, bank: Sequence[BankRubric]) -> Sources:
-        """Return which of the prompts gave which rubrics."""
-        return Sources.of(bank, *({pair.id: self.row(pair) for pair in side} for side in (self.train, self.dev)))
+    def indexed(self, bank: Sequence[BankRubric], redundancy_cutoff: float = REDUNDANCY_CUTOFF) -> IndexedBank:
+        """Return a bank with what judging and fitting look up."""
+        rows = ({pair.id: self.row(pair) for pair in side} for side in (self.train, self.dev))
+        return IndexedBank.of(bank, *rows, redundancy_cutoff=redundancy_cutoff)
 
 
 def prepare(
@@ -142,32 +148,58 @@ class Ledger:
 # ── a bank and what was judged on it ────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Where the bank's rubrics came from: the training prompt rows of each rubric, and the rubrics of each prompt row.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndexedBank:
+    """A bank with places by rubric id, the prompts that its rubrics came from, and what `FitArrays` holds of it.
 
-    `held_out` are the rubrics of each dev prompt that gave any: those of a bank that was induced with another split.
+    `rows_of` are the training prompt rows of each rubric, `rubrics_of` the rubrics of each prompt row. `held_out` are
+    the rubrics of each dev prompt that gave any: those of a bank that was induced with another split.
     """
 
+    rubrics: tuple[BankRubric, ...]
+    place: Mapping[str, int]
     rows_of: tuple[tuple[int, ...], ...]
     rubrics_of: Mapping[int, Sequence[int]]
     held_out: Mapping[int, Sequence[int]]
+    arrays: Mapping[str, Any]
 
     @classmethod
-    def of(cls, bank: Sequence[BankRubric], train: Mapping[str, int], dev: Mapping[str, int] | None = None) -> Sources:
-        """Collect sources by the prompt rows of training and dev pairs, which are given by pair id."""
+    def of(
+        cls,
+        bank: Sequence[BankRubric],
+        train: Mapping[str, int],
+        dev: Mapping[str, int],
+        *,
+        redundancy_cutoff: float = REDUNDANCY_CUTOFF,
+    ) -> IndexedBank:
+        """Index a bank by the prompt rows of training and dev pairs, which are given by pair id."""
         rows_of, dev_rows = (
             tuple(tuple(sorted({rows[pair] for pair in one.source_pair_ids if pair in rows})) for one in bank)
-            for rows in (train, dev or {})
+            for rows in (train, dev)
         )
-        return cls(rows_of=rows_of, rubrics_of=_by_row(rows_of), held_out=_by_row(dev_rows))
+        texts = [candidate.text for candidate in bank]
+        edges = zip(("i", "j", "value"), redundancy_edges(texts, redundancy_cutoff), strict=True)
+        arrays = {
+            "source_indptr": indptr_of(np.array([len(rows) for rows in rows_of], dtype=np.int64)),
+            "source_prompt": np.array([row for rows in rows_of for row in rows], dtype=np.int32),
+            **dict(zip(("word_indptr", "word_number"), rubric_words(texts), strict=True)),
+            **{f"redundancy_{name}": values for name, values in edges},
+            "criterion": criterion_numbers(bank),
+        }
+        return cls(
+            rubrics=tuple(bank),
+            place={candidate.id: place for place, candidate in enumerate(bank)},
+            rows_of=rows_of,
+            rubrics_of=_by_row(rows_of),
+            held_out=_by_row(dev_rows),
+            arrays=arrays,
+        )
 
     def own(self, row: int) -> Ints:
         """Return the rubrics that were mined from this prompt and from no other; of a dev prompt, all of its rubrics.
 
-        They would not be in the bank without this prompt, so its verdicts on them are not evidence. A rubric that other
-        prompts gave as well is evidence here too: leaving it out exactly where it was mined, and so where it favours
-        the chosen response, would keep only the evidence against it.
+        They would not be in the bank without this prompt, so its verdicts on them are not evidence. If a rubric of
+        several prompts was left out exactly where it was mined, only the evidence against it would be kept.
         """
         if row in self.held_out:
             return np.array(self.held_out[row], dtype=np.int32)
@@ -182,39 +214,11 @@ def _by_row(rows_of: Sequence[Iterable[int]]) -> dict[int, list[int]]:
     return dict(found)
 
 
-def bank_arrays(bank: Sequence[BankRubric], sources: Sources, redundancy_cutoff: float) -> dict[str, Any]:
-    """Return what `FitArrays` holds of a bank: where its rubrics came from, their words, redundancy and criteria."""
-    texts = [candidate.rubric.text for candidate in bank]
-    redundancy_i, redundancy_j, redundancy_value = redundancy_edges(texts, redundancy_cutoff)
-    word_indptr, word_number = rubric_words(texts)
-    return {
-        "source_indptr": indptr_of(np.array([len(rows) for rows in sources.rows_of], dtype=np.int64)),
-        "source_prompt": np.array([row for rows in sources.rows_of for row in rows], dtype=np.int32),
-        "word_indptr": word_indptr,
-        "word_number": word_number,
-        "redundancy_i": redundancy_i,
-        "redundancy_j": redundancy_j,
-        "redundancy_value": redundancy_value,
-        "criterion": criterion_numbers(bank),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IndexedBank:
-    """A bank with places by rubric id, sources, and what `FitArrays` holds of it (`bank_arrays`)."""
-
-    rubrics: tuple[BankRubric, ...]
-    place: Mapping[str, int]
-    sources: Sources
-    arrays: Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgedRound:
     """What a round is fitted on and measured on: a bank, and what was judged on it.
 
     Hard `negatives` are the last rows of `train`. `measured` is `dev` with entries that were judged to measure only.
-    `support` counts, by rubric id, the support pairs and hard negatives on which a rubric favours the chosen response.
     `last` is whether no further round would judge more.
     """
 
@@ -224,30 +228,51 @@ class JudgedRound:
     dev: FitArrays
     measured: FitArrays
     negatives: tuple[HardNegative, ...] = ()
-    support: Mapping[str, int]
     last: bool
+
+    def fitted(self, kept: NDArray[np.int64], selector: Selector, **fields: Any) -> FittedRound:
+        """Return a fit of the rubrics at these places."""
+        bank, dev = tuple(self.bank[place] for place in kept), self.measured.restrict_rubrics(kept)
+        return FittedRound(number=self.number, kept=kept, bank=bank, selector=selector, dev=dev, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedRound:
-    """One round's outcome: the kept rubrics with selector and settings, how they do on dev pairs, and what to record.
+    """A fit after pruning and calibration: the rubrics at the `kept` places of the round's bank, and their selector.
 
-    `choice` is the structure that cross-validation chose, None for the paper's preset.
+    `result` is that of the fit before pruning; None if nothing was fitted. `curves` are those of the fit and the
+    calibration, `baselines` the hits of simpler ways on the dev pairs, by name. `algorithm.in_use` sets the `settings`
+    for use and `dev_hits` with them, the round its `record`.
     """
 
     number: int
+    kept: NDArray[np.int64]
     bank: tuple[BankRubric, ...]
     selector: Selector
-    choice: Choice | None = None
-    settings: InferenceSettings
     dev: FitArrays
-    dev_hits: NDArray[np.float64]
+    result: FitResult | None = None
+    curves: tuple[FitCurve, ...] = ()
+    baselines: Mapping[str, Hits] = field(default_factory=dict)
+    settings: InferenceSettings = field(default_factory=InferenceSettings)
+    dev_hits: Hits = field(default_factory=lambda: np.zeros(0))
     record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> Choice | None:
+        """The structure that cross-validation chose; None for the paper's preset."""
+        return None if self.result is None else self.result.choice
 
     @property
     def dev_accuracy(self) -> float:
         """The share of the dev pairs that are decided as people did."""
         return round(float(self.dev_hits.sum()) / max(1, len(self.dev_hits)), 6)
+
+    @property
+    def accuracies(self) -> dict[str, Any]:
+        """The accuracies of the vote and of one weight per rubric, under the names of a bank's history."""
+        hits = self.baselines
+        vote, linear = (round(float(hits[name].mean()), 6) if hits else None for name in (VOTE, ONE_WEIGHT))
+        return {"vote_accuracy": vote, "linear_accuracy": linear}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +289,23 @@ class RoundCarryover:
     criteria: Mapping[str, str] = field(default_factory=dict)
 
 
+NOTHING_BEFORE = RoundCarryover(candidates=())
+
+
+def support_counts(carryover: RoundCarryover, ledger: Ledger, index: Mapping[str, int]) -> dict[str, int]:
+    """Count, for each rubric, the support pairs and hard negatives on which it clearly favours the chosen response.
+
+    The pairs are those that the round was fitted with, found at the end of the one before. The paper's "support-pair
+    coverage" has neither a definition nor a threshold: here one such pair is enough.
+    """
+    counts: Counter[int] = Counter()
+    for pair_id in (*carryover.support, *(negative.pair.id for negative in carryover.negatives)):
+        rubric, z = ledger.entries(pair_id, index)
+        counts.update(int(place) for place in rubric[z > 0.5])
+    ids = list(index)
+    return {ids[place]: count for place, count in counts.items()}
+
+
 @dataclass(slots=True, kw_only=True)
 class Session:
     """A training run: who is asked, the settings, the stages on disk, and the ledger of judged entries.
@@ -272,17 +314,18 @@ class Session:
     `boundary` holds what was judged only to compare the candidates of support pairs. Support pairs are chosen for their
     low margin, so fitting on more of their entries than on others' would teach that the best rubrics fail.
     `keep_round` is called with each round after it is measured; `svr train` writes it as a feature store. `margins`
-    gives F of every pair as the fit sees it, shape (n_pairs,).
+    gives F of every pair as the fit sees it, shape (n_pairs,). `watch` is called while a fit runs.
     """
 
     judges: TrainingJudges
     config: TrainConfig
     stages: Stages
     material: Material
-    keep_round: Callable[[Session, JudgedRound], None] = lambda *_: None
+    keep_round: Callable[[JudgedRound], None] = lambda _: None
     say: Say = lambda _: None
     asker: str = ""
     margins: Callable[[Selector, FitArrays], Floats] = pair_margins
+    watch: FitWatch | None = None
     ledger: Ledger = field(default_factory=Ledger)
     boundary: Ledger = field(default_factory=Ledger)
 
@@ -302,12 +345,21 @@ class Session:
 
     def indexed(self, bank: Sequence[BankRubric]) -> IndexedBank:
         """Return a bank with what judging and fitting look up."""
-        sources = self.material.sources(bank)
-        return IndexedBank(
-            rubrics=tuple(bank),
-            place={candidate.rubric.id: place for place, candidate in enumerate(bank)},
-            sources=sources,
-            arrays=bank_arrays(bank, sources, self.config.redundancy_cutoff),
+        return self.material.indexed(bank, self.config.redundancy_cutoff)
+
+    def judged(
+        self, bank: IndexedBank, before: RoundCarryover = NOTHING_BEFORE, *, number: int = 0, last: bool = True
+    ) -> JudgedRound:
+        """Return all that was judged so far of the pairs and of the hard negatives of earlier rounds on a bank."""
+        support, dev = support_counts(before, self.ledger, bank.place), self.arrays(bank, self.material.dev)
+        return JudgedRound(
+            number=number,
+            bank=tuple(replace(one, support_count=support.get(one.id, 0)) for one in bank.rubrics),
+            train=self.arrays(bank, self.material.train, before.negatives),
+            dev=dev,
+            measured=dev,
+            negatives=before.negatives,
+            last=last,
         )
 
     def arrays(
@@ -318,7 +370,7 @@ class Session:
         place = {pair.id: number for number, pair in enumerate(pairs)}
         entries = [self.ledger.entries(pair.id, bank.place) for pair in rows]
         pair_prompt = [self.material.row(pair) for pair in rows]
-        own = [np.isin(rubric, bank.sources.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
+        own = [np.isin(rubric, bank.own(row)) for (rubric, _), row in zip(entries, pair_prompt, strict=True)]
         of = [-1] * len(pairs) + [place[negative.of] for negative in negatives]
         return FitArrays(
             n_rubrics=len(bank.rubrics),
@@ -344,3 +396,8 @@ def source_names(pairs: Sequence[PreferencePair], negatives: Sequence[HardNegati
     """Return the source of each pair and then of each hard negative, which is that of its original."""
     source = {pair.id: pair.source for pair in pairs}
     return [*(pair.source for pair in pairs), *(source[negative.of] for negative in negatives)]
+
+
+def rated(count: int) -> NDArray[np.int64]:
+    """Return the places of the training prompts on which rates are counted: all, or `SAMPLE` at even distances."""
+    return np.arange(count) if count <= MOST_RATED else np.arange(SAMPLE) * count // SAMPLE

@@ -1,7 +1,7 @@
 """Stages: questions about many pairs at once, and what a stage gave, kept on disk.
 
-A stage is a pure function of its inputs. When a run is started again, a stage whose inputs have the same digest is read
-back instead of computed. A stage is one file that appears whole or not at all, under a checksum.
+When a run is started again, a stage whose inputs have the same digest is read back instead of computed. A stage is one
+file that appears whole or not at all, under a checksum.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import msgspec
 import numpy as np
 import orjson
 
-from svr_async.core.files import reason, write_atomic
+from svr_async.core.files import write_atomic
 from svr_async.core.integrity import require_coverage
 from svr_async.core.verdict import Outcome
 from svr_async.engine.shutdown import ShutdownController
-from svr_async.errors import ArtefactError, UsageError
+from svr_async.errors import UsageError
 from svr_async.judges.limits import WHOLE, Share, places_of, share_in_words
 from svr_async.judges.protocol import Answer, Author, Judge
 from svr_async.version import __version__
@@ -34,10 +34,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 Outcomes = Mapping[str, Mapping[str, int]]  # how many questions of each stage had which outcome
 RUBRICS_PER_CALL = 9
-REMOVE = "remove that file; the stage is computed again, without a call if the cache has the replies"
-
-
-# ── on disk ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class StageFile(msgspec.Struct, frozen=True):
@@ -48,10 +44,6 @@ class StageFile(msgspec.Struct, frozen=True):
     marks: list[str]
     outcomes: dict[str, int]
     value: msgspec.Raw
-
-    def read(self, kind: type[T]) -> T:
-        """Return what the stage gave; msgspec.ValidationError if it has another type."""
-        return msgspec.msgpack.decode(self.value, type=kind, dec_hook=_read_array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +63,18 @@ class Stages:
     def load(self, name: str, digest: str, kind: type[T]) -> T | None:
         """Return what a stage gave, or None if it was not computed from these inputs.
 
-        A stage of another version of this package is computed again too. ArtefactError for a damaged file.
+        A stage of another version of this package, and a damaged one, is computed again too: the cache has the replies.
         """
         path = self.folder / f"{name}.stage"
-        if not path.exists():
+        data = path.read_bytes() if path.exists() else b""
+        if data[:64] != _checksum(data[64:]):
             return None
-        try:
-            stage = read_stage(path)
-            if (stage.version, stage.digest) != (__version__, digest) or (self.retry and unanswered(stage.outcomes)):
-                return None
-            value = stage.read(kind)
-        except (ValueError, msgspec.MsgspecError, OSError) as error:
-            why = reason(error) if isinstance(error, OSError) else str(error)[:120]
-            raise ArtefactError(f"the stage {path} cannot be read: {why}", hint=REMOVE) from error
+        stage = msgspec.msgpack.decode(data[64:], type=StageFile)
+        if (stage.version, stage.digest) != (__version__, digest) or (self.retry and unanswered(stage.outcomes)):
+            return None
         self.marks.update(stage.marks)
-        self._note(name, stage.outcomes)
-        return value
+        self.outcomes.update({name: stage.outcomes} if stage.outcomes else {})
+        return msgspec.msgpack.decode(stage.value, type=kind, dec_hook=_read_array)
 
     def save(self, name: str, digest: str, value: object, outcomes: Mapping[str, int] | None = None) -> None:
         """Store a stage: plain values, records and arrays in any nesting."""
@@ -94,19 +82,7 @@ class Stages:
         raw = msgspec.Raw(msgspec.msgpack.encode(value, enc_hook=_plain_array))
         data = msgspec.msgpack.encode(StageFile(__version__, digest, sorted(self.marks), counts, raw))
         write_atomic(self.folder / f"{name}.stage", _checksum(data) + data)
-        self._note(name, counts)
-
-    def _note(self, name: str, outcomes: Mapping[str, int]) -> None:
-        if outcomes:
-            self.outcomes[name] = outcomes
-
-
-def read_stage(path: Path) -> StageFile:
-    """Read a stage; ValueError or msgspec.DecodeError if it is damaged."""
-    data = path.read_bytes()
-    if data[:64] != _checksum(data[64:]):
-        raise ValueError("it does not match its checksum")
-    return msgspec.msgpack.decode(data[64:], type=StageFile)
+        self.outcomes.update({name: counts} if counts else {})
 
 
 def _checksum(data: bytes) -> bytes:
@@ -128,20 +104,13 @@ def digest_of(*parts: Any) -> str:
     """Return a digest of values: texts, numbers, records, lists and dictionaries of them, bytes, arrays."""
     sha = hashlib.sha256()
     for part in parts:
-        data = _bytes_of(part)
+        data = part if isinstance(part, bytes) else b""
+        if isinstance(part, np.ndarray):
+            data = f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
+        elif not isinstance(part, bytes):
+            data = orjson.dumps(part, option=orjson.OPT_SORT_KEYS, default=str)
         sha.update(len(data).to_bytes(8, "big") + data)
     return sha.hexdigest()[:32]
-
-
-def _bytes_of(part: Any) -> bytes:
-    if isinstance(part, bytes):
-        return part
-    if isinstance(part, np.ndarray):
-        return f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
-    return orjson.dumps(part, option=orjson.OPT_SORT_KEYS, default=str)
-
-
-# ── unanswered questions ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def unanswered(outcomes: Mapping[str, int]) -> int:
@@ -166,11 +135,8 @@ def unanswered_lines(outcomes: Outcomes) -> list[str]:
     return lines
 
 
-# ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class StageEndsError(Exception):
-    """No further stage may begin; the caller that set `may_begin` handles this."""
+    """No further stage may begin; the caller that set `before_stage` handles this."""
 
 
 class ShardEndsError(Exception):
@@ -181,9 +147,9 @@ class ShardEndsError(Exception):
 class TrainingJudges:
     """Who is asked, how many at a time, and callbacks: at the start of a stage of N questions, and at each answer.
 
-    `shutdown` ends the questions for good; `listening` is entered while questions run, to pass it signals. `may_begin`
-    is asked before a stage's first question and before a fit: a run may end between two stages. Only `share` of each
-    stage is asked; the rest has to be in the cache.
+    `shutdown` ends the questions for good; `listening` is entered while questions run, to pass it signals.
+    `before_stage` is called before a stage's first question and before a fit, and may raise: a run may end between two
+    stages. Only `share` of each stage is asked; the rest has to be in the cache.
     """
 
     judge: Judge
@@ -194,22 +160,16 @@ class TrainingJudges:
     on_begin: Callable[[str, int], None] = lambda _what, _total: None
     shutdown: ShutdownController = field(default_factory=ShutdownController)
     listening: Callable[[], AbstractContextManager[None]] = nullcontext
-    may_begin: Callable[[], bool] = lambda: True
+    before_stage: Callable[[], None] = lambda: None
     share: Share = WHOLE
 
     @property
     def writer(self) -> Author:
         """The author; UsageError without one."""
         if self.author is None:
-            raise UsageError(
-                f"{self.judge.name} cannot induce rubrics", hint="name a text judge with --author, or rules"
-            )
+            hint = "name a text judge with --author, or rules"
+            raise UsageError(f"{self.judge.name} cannot induce rubrics", hint=hint)
         return self.author
-
-    def begin_stage(self) -> None:
-        """Raise StageEndsError if no further stage may begin."""
-        if not self.may_begin():
-            raise StageEndsError
 
 
 async def ask(
@@ -224,36 +184,31 @@ async def ask(
     Items of equal `groups` are asked by the same shard. A question that fails for good is an answer without a value;
     what ends the run (key, budget, storage …) is an SvrError, raised after running calls have ended.
     """
-    judges.begin_stage()
+    judges.before_stage()
+    results: dict[int, R] = {}
+
+    async def ask_at(places: Sequence[int], on_done: Callable[[int], None]) -> None:
+        def keep(number: int, result: R) -> None:
+            results[places[number]] = result
+            on_done(len(results))
+
+        with judges.listening():
+            chosen = [items[place] for place in places]
+            await judges.shutdown.run(work, chosen, workers=judges.workers, on_result=keep)
+        judges.shutdown.reraise()
+
     own = places_of(groups, judges.share)
     judges.on_begin(what, len(own))
-    results = await _ask_at(judges, own, items, work)
+    await ask_at(own, judges.on_done)
     if len(own) < len(items):
-        rest = sorted(set(range(len(items))).difference(own))
         with from_cache(judges.shutdown.engines) as missing:
-            results |= await _ask_at(replace(judges, on_done=lambda _: None), rest, items, work)
+            await ask_at(sorted(set(range(len(items))).difference(own)), lambda _: None)
         if missing:
             raise ShardEndsError(
                 f"shard {share_in_words(judges.share)} of {what} is done, {len(own):,} items of it; {len(missing):,} "
                 "questions are for other shards: bring their replies (svr cache export, import) and repeat the command"
             )
     return [results[place] for place in range(len(items))]
-
-
-async def _ask_at(
-    judges: TrainingJudges, places: Sequence[int], items: Sequence[T], work: Callable[[T], Awaitable[R]]
-) -> dict[int, R]:
-    results: dict[int, R] = {}
-
-    def keep(number: int, result: R) -> None:
-        results[places[number]] = result
-        judges.on_done(len(results))
-
-    with judges.listening():
-        chosen = [items[place] for place in places]
-        await judges.shutdown.run(work, chosen, workers=judges.workers, on_result=keep)
-    judges.shutdown.reraise()
-    return results
 
 
 @contextmanager

@@ -7,26 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 
 from svr_async.core.files import open_folder, write_atomic
+from svr_async.core.integrity import Integrity
 from svr_async.errors import DegenerateFitError, UsageError
 from svr_async.fit.arrays import FitArrays
 from svr_async.fit.config import Structure
-from svr_async.fit.history import FitResult, FitWatch
+from svr_async.fit.history import FitResult
 from svr_async.fit.learning_curve import LearningCurve, learning_curve
-from svr_async.scoring.bank import BankHistory, RubricBank, TrainedOn
+from svr_async.scoring.bank import BankHistory, RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, enough, small_dev_warnings
 from svr_async.scoring.provenance import write_provenance
-from svr_async.training.rounds.algorithm import FitLog, fit_and_prune, rated
-from svr_async.training.rounds.config import FitTerms, TrainConfig, config_of
-from svr_async.training.rounds.publish import DIRECT, better_than_bank, describe, in_use, unjudged_share
-from svr_async.training.rounds.session import FittedRound, JudgedRound, Say
-from svr_async.training.running.settings import TrainingListener, keep_bank
-from svr_async.training.store.files import FeatureStore, load_store, stored_round
+from svr_async.training.rounds.algorithm import better_than_bank, fit_and_prune, in_use, unjudged_share
+from svr_async.training.rounds.config import Preset, TrainConfig, config_of
+from svr_async.training.rounds.session import FittedRound, Say
+from svr_async.training.rounds.store import FeatureStore, Header, load_store, store_bank, stored_round
+from svr_async.training.settings import TrainingListener, keep_bank
 
 RECORD = "fit.json"
 FEW_MISSING = 0.01  # a warning is due if more of the dev entries are missing that inference would need
@@ -35,14 +34,14 @@ Combination = Mapping[str, Any]  # settings of a sweep with a value for each
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitSettings:
-    """A fit of a feature store to a bank in `out`/bank; None leaves a setting to the store's own terms.
+    """A fit of a feature store to a bank in `out`/bank; None leaves a setting to the store's own.
 
     `sweep` names settings and their values, as `seed=0..4`; `epochs` are those of the paper's preset.
     """
 
     store: Path
     out: Path
-    preset: str | None = None
+    preset: Preset | None = None
     epochs: int | None = None
     seed: int | None = None
     top_k: int | None = None
@@ -51,21 +50,23 @@ class FitSettings:
     learning_curve: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StoreFit:
-    """One fit of a store: its settings, its result, and what was kept of it."""
+class StoreFit(NamedTuple):
+    """One fit of a store: the values of a sweep, all settings, and the result."""
 
     values: Combination
-    terms: FitTerms
     config: TrainConfig
-    result: FitResult
-    log: FitLog
     fitted: FittedRound
 
     @property
     def accuracy(self) -> float | None:
         """Accuracy on the dev pairs; None without judged pairs."""
         return self.fitted.dev_accuracy if self.fitted.dev.n_entries else None
+
+    @property
+    def result(self) -> FitResult:
+        """The fit before pruning."""
+        assert self.fitted.result is not None
+        return self.fitted.result
 
 
 def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -> tuple[RubricBank, dict[str, Any]]:
@@ -77,86 +78,63 @@ def fit_store(settings: FitSettings, listener: TrainingListener | None = None) -
     """
     listener = listener or TrainingListener()
     store = load_store(settings.store)
-    wanted = _wanted(settings, store)
-    plans = [_planned(settings, store.header.terms, values) for values in wanted]
+    if settings.sweep and not store.is_dev.any():
+        raise UsageError(f"{settings.store} holds 0 dev pairs, by which a sweep chooses", hint="--seed fits once")
+    wanted = combinations(settings.sweep, settings.preset or store.header.config.preset)
+    plans = [(values, _planned(settings, store.header, values)) for values in wanted]
     require_solved(plans[0][1], settings.learning_curve)
     keep_bank(settings.out, RECORD)
     open_folder(settings.out)
     stored = replace(stored_round(store, cutoff=plans[0][1].redundancy_cutoff), number=0)  # of no round of a training
     fits = []
-    for values, (terms, config) in zip(wanted, plans, strict=True):
-        fits.append(_fitted(stored, terms, config, values, listener))
+    for values, config in plans:
+        fits.append(StoreFit(values, config, in_use(stored, config, fit_and_prune(stored, config, listener))))
         if settings.sweep:
-            listener.say(f"{len(fits)} of {len(wanted)}: {name_of(values)}")
+            listener.say(f"{len(fits)} of {len(plans)}: {name_of(values)}")
     best = max(fits, key=lambda one: (one.accuracy or 0.0, -one.result.dev_loss))
     learned = learned_curve(stored.train, best.config, listener.say) if settings.learning_curve else None
     record = _record(settings, store, best)
     record |= {} if learned is None else {"learning_curve": learned.as_json()}
     record |= {"sweep": [_row(one, is_best=one is best) for one in fits]} if settings.sweep else {}
-    n_train, n_dev = _counts(store)
     bank = store_bank(
         store,
         best.fitted,
-        best.log,
-        fit_settings=best.config.fit.as_json(),
+        best.config,
+        history=BankHistory(warnings=tuple(record["warnings"]), learning_curve=learned),
         dev_metrics={} if best.accuracy is None else {"accuracy": best.accuracy, "pairs": best.fitted.dev.n_pairs},
         licence=settings.licence,
-        history=BankHistory(
-            trained_on=TrainedOn(
-                train_pairs=n_train, dev_pairs=n_dev, preset=best.terms.preset, ablate=best.terms.ablate
-            ),
-            warnings=tuple(record["warnings"]),
-            learning_curve=learned,
-        ),
     )
     write_atomic(settings.out / RECORD, orjson.dumps(record, option=orjson.OPT_INDENT_2))
     write_provenance(settings.out, bank.save(settings.out / "bank"))
     return bank, record
 
 
-def _planned(settings: FitSettings, terms: FitTerms, values: Combination) -> tuple[FitTerms, TrainConfig]:
-    """Return the terms and settings of a fit with these values."""
-    seed, top_k = values.get("seed", settings.seed), values.get("top_k", settings.top_k)
-    terms = replace(
-        terms,
-        preset=settings.preset or terms.preset,
-        seed=terms.seed if seed is None else seed,
-        top_k=top_k or terms.top_k,
-    )
-    config = config_of(terms)
-    changes = {name: values[name] for name in ("diversity", "learning_rate", "weight_decay") if name in values}
-    if settings.epochs is not None:
-        changes["epochs"] = settings.epochs
+def _planned(settings: FitSettings, header: Header, values: Combination) -> TrainConfig:
+    """Return the settings of a fit with these values: the store's, or those of another preset."""
+    config = header.config
+    if settings.preset not in {None, config.preset}:
+        free = Integrity.OFFLINE_RULES in header.marks
+        config = config_of(settings.preset, seed=config.split_seed, free=free, ablate=config.ablate)
+    given = {"seed": settings.seed, "top_k": settings.top_k, "epochs": settings.epochs}
+    values = {name: value for name, value in {**given, **values}.items() if value is not None}
+    config = config.refitted(seed=values.get("seed"), top_k=values.get("top_k"))
+    changes = {name: value for name, value in values.items() if name not in {"seed", "top_k", *STRUCTURE}}
     if form := {name: values[name] for name in STRUCTURE if name in values}:
         changes["structure"] = Structure(**form, top_k=min(config.fit.top_ks))
-    return terms, replace(config, fit=replace(config.fit, **changes))
-
-
-def _fitted(
-    stored: JudgedRound, terms: FitTerms, config: TrainConfig, values: Combination, watch: FitWatch | None
-) -> StoreFit:
-    """Fit, prune, calibrate, and choose the settings for use, by the functions that training calls."""
-    log = FitLog(watch=watch)
-    kept, selector, result = fit_and_prune(stored, config, log)
-    assert result is not None
-    fitted = in_use(stored, config, kept, selector, result.choice)
-    return StoreFit(values=values, terms=terms, config=config, result=result, log=log, fitted=fitted)
-
-
-# ── record and bank ─────────────────────────────────────────────────────────────────────────────────────────────────
+    return replace(config, fit=replace(config.fit, **changes))
 
 
 def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[str, Any]:
     """Return what a fit reports: dev accuracy in use and of the fit, the baselines, warnings."""
-    vote, linear = best.log.accuracies.get(0, (None, None))
-    n_train, n_dev = _counts(store)
+    (n_train, n_dev), header = store.counts, store.header
     warnings = small_dev_warnings(n_dev, n_train + n_dev) if n_dev else []
     fitted, missing = best.fitted, unjudged_share(best.fitted) if best.fitted.dev.n_entries else 0.0
-    as_trained = best.terms.round > 0 and best.terms == store.header.terms  # then a missing entry is one abstained from
-    if not (best.terms.free or as_trained) and missing > FEW_MISSING:
+    # As trained, and with a free judge, a missing entry is one that the judge abstained from.
+    complete = Integrity.OFFLINE_RULES in header.marks or (header.round > 0 and best.config == header.config)
+    if missing > FEW_MISSING and not complete:
         share = f"{100 * missing:.0f} % of the judgements that the dev pairs need in use are not in the store"
         warnings.append(f"{share}, unasked or abstained from: they count 0, so the dev accuracy is rough")
-    if better := better_than_bank(fitted.dev_hits, best.log.hits.get(0, {}), str(settings.store)):
+    if better := better_than_bank(fitted.dev_hits, fitted.baselines, str(settings.store)):
         warnings.append(better)
     return {
         "dev_accuracy": best.accuracy,
@@ -167,59 +145,11 @@ def _record(settings: FitSettings, store: FeatureStore, best: StoreFit) -> dict[
         "filler_weight": fitted.settings.filler_weight,
         "dev_unjudged": round(missing, 6),
         "best_epoch": best.result.best_epoch,
-        "vote_accuracy": vote,
-        "linear_accuracy": linear,
+        **fitted.accuracies,
         "device": best.result.device,
         "warnings": [*warnings, *best.result.warnings],
         "history": [record.as_json() for record in best.result.history],
     }
-
-
-def _counts(store: FeatureStore) -> tuple[int, int]:
-    """Return the numbers of training and dev pairs, without hard negatives."""
-    return int((store.arrays.originals & ~store.is_dev).sum()), int(store.is_dev.sum())
-
-
-def store_bank(
-    store: FeatureStore, fitted: FittedRound, log: FitLog, *, history: BankHistory, **fields: Any
-) -> RubricBank:
-    """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`.
-
-    The `history` gets the curves of the log, and what it says about the round.
-    """
-    selector, inference, number = fitted.selector, fitted.settings, fitted.number
-    last, (vote, linear) = log.last(number), log.accuracies.get(number, (None, None))
-    pairs = np.flatnonzero(~store.is_dev)
-    ids, domains = (store.pairs[name].take(pairs).to_pylist() for name in ("pair_id", "domain"))
-    first = np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])
-    first = first[rated(len(first))]
-    prompts = [(ids[place], store.arrays.features(int(store.arrays.pair_prompt[pairs[place]]))) for place in first]
-    header = store.header
-    return RubricBank(
-        rubrics=describe(
-            fitted.bank, selector, prompts, support=store.support, domains=dict(zip(ids, domains, strict=True))
-        ),
-        selector_kind=selector.kind,
-        selector=selector.tensors(),
-        vocabulary=store.vocabulary.terms,
-        idf=store.vocabulary.idf,
-        inference=inference,
-        notes=(DIRECT,) if inference.direct else (),
-        judge=header.judge,
-        marks=frozenset(header.marks),
-        prompts_digest=header.prompts_digest,
-        data_digests={"pairs": header.pairs_digest},
-        history=replace(
-            history,
-            curves=tuple(log.curves),
-            chosen_round=number,
-            choice=fitted.choice,
-            chosen_seed=last.seed if last else 0,
-            vote_accuracy=vote,
-            linear_accuracy=linear,
-        ),
-        **fields,
-    )
 
 
 def require_solved(config: TrainConfig, asked: bool) -> None:
@@ -250,15 +180,6 @@ NAMES_OF = {
 }
 
 
-def _wanted(settings: FitSettings, store: FeatureStore) -> Sequence[Combination]:
-    """Return the combinations of a sweep, or one without values; UsageError for a store without dev pairs."""
-    if not settings.sweep:
-        return [{}]
-    if not store.is_dev.any():
-        raise UsageError(f"{settings.store} holds 0 dev pairs, by which a sweep chooses", hint="--seed fits once")
-    return combinations(settings.sweep, settings.preset or store.header.terms.preset)
-
-
 def combinations(sweep: Sequence[str], preset: str) -> list[Combination]:
     """Return every combination of `name=values` texts, the last setting varying fastest; UsageError for a bad one.
 
@@ -284,17 +205,14 @@ def combinations(sweep: Sequence[str], preset: str) -> list[Combination]:
 
 def _numbers(name: str, text: str) -> Sequence[float]:
     """Return the number of a text, or the numbers of a range."""
-    least = WHOLE.get(name)
+    least, read = WHOLE.get(name), int if name in WHOLE else float
+    first, dots, last = text.partition("..") if name in WHOLE else (text, "", "")
     try:
-        if least is None:
-            value = float(text)
-            low = high = value if 0 <= value < math.inf else -1
-        else:
-            first, dots, last = text.partition("..")
-            low, high = int(first), int(last if dots else first)
+        low = read(first)
+        high = read(last) if dots else low
     except ValueError:
         low = high = -1
-    if not (least or 0) <= low <= high or high - low >= MOST:
+    if not (least or 0) <= low <= high < math.inf or high - low >= MOST:
         kind = "a number >= 0" if least is None else f"a whole number >= {least}, or a rising range as {least}..9"
         raise UsageError(f"--sweep {name} must be {kind} (got {text[:40]!r})", hint=HINT)
     return [low] if least is None else range(int(low), int(high) + 1)
@@ -306,12 +224,12 @@ def name_of(values: Combination) -> str:
 
 
 def _row(one: StoreFit, *, is_best: bool) -> dict[str, Any]:
-    accuracy, pairs, choice = one.accuracy, one.fitted.dev.n_pairs, one.result.choice
+    choice = one.fitted.choice
     return {
         "name": name_of(one.values),
         **one.values,
-        "dev_accuracy": accuracy,
-        "dev_pairs": pairs,
+        "dev_accuracy": one.accuracy,
+        "dev_pairs": one.fitted.dev.n_pairs,
         "rubrics": len(one.fitted.bank),
         "structure": None if choice is None else choice.in_words(),
         "best": is_best,

@@ -1,11 +1,5 @@
 """Feature stores: what a fit reads, in one folder of plain files that is written once.
 
-    meta.json         `Header`: who judged, how to fit it, and the SHA-256 of every other file
-    pairs.parquet     a row a pair: train pairs, their hard negatives, dev pairs
-    rubrics.jsonl     a line a rubric, in the form that `svr stages induce` writes too
-    vocabulary.json   TF-IDF terms and their columns; idf.npy has their weights
-    NAME.npy          the arrays of `FitArrays` under its own names, and z_measured
-
 `svr train` leaves one for each round in OUT/stores/round-N. docs/store.md has every file with its types and shapes.
 """
 
@@ -17,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -26,15 +20,25 @@ from numpy.typing import NDArray
 from svr_async.core.files import read_plain, reason, write_atomic, write_atomic_with
 from svr_async.core.integrity import Integrity
 from svr_async.core.pair import PreferencePair, prompt_text
-from svr_async.core.rubric import MAX_RUBRIC_CHARS, Check, Rubric
 from svr_async.core.similarity import REDUNDANCY_CUTOFF
-from svr_async.errors import ArtefactError, DataError, UsageError
+from svr_async.errors import ArtefactError, DataError, SvrError, UsageError
 from svr_async.fit import ragged
 from svr_async.fit.arrays import FitArrays, keep_entries
+from svr_async.fit.forward import Selector, alpha_numpy
 from svr_async.fit.tfidf import Vocabulary
-from svr_async.scoring.bank import BankRubric
-from svr_async.training.rounds.config import FitTerms
-from svr_async.training.rounds.session import JudgedRound, Session, Sources, bank_arrays, source_names, source_numbers
+from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank, TrainedOn
+from svr_async.scoring.bank_files import rubric_json, rubric_of
+from svr_async.training.bank.merge import EXAMPLES, bank_rubric, main_domain
+from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.session import (
+    FittedRound,
+    IndexedBank,
+    JudgedRound,
+    Session,
+    rated,
+    source_names,
+    source_numbers,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,22 +48,35 @@ ARRAYS = (
     "feature_indptr", "feature_index", "feature_value", "pair_prompt", "negative_of",
     "z_indptr", "z_rubric", "z_delta", "z_own", "z_weight",
 )  # fmt: skip
-TEXTS = ("text", "facet", "importance", "grounding")  # of a rubric, as a line names them
-NO_VERDICT = 0.25  # |z| up to here: both responses pass, or both fail, and only the preference separates them
+KEPT = (
+    "text", "facet", "importance", "grounding", "check", "source_pair_ids", "observed_count", "support_count",
+    "aliases", "criterion",
+)  # fmt: skip
+BEFORE_EQUALS = 1e-9  # breaks ties only: far below the difference of two alphas in single precision
+DIRECT = (
+    "On held-out prompts the fit was no better than guessing, so with this bank the judge is asked directly. "
+    "--top-k uses the rubrics anyway."
+)
+Features = tuple[NDArray[np.integer], NDArray[np.float32]]
 WRITE_HINT = "choose another folder for the store"
 RUBRICS_HINT = 'a line is {"text": …}, as svr stages induce writes them'
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """meta.json. `terms` are those of the training that judged: how the store is fitted by default."""
+    """meta.json. `config` is that of the training that judged: how the store is fitted by default.
+
+    `round` is 0 outside of a training; `last` is whether no further round would judge more.
+    """
 
     format: Literal["svr-feature-store"] = "svr-feature-store"
-    schema_version: Literal[5] = 5
+    schema_version: Literal[6] = 6
     judge: str = ""
     marks: tuple[Integrity, ...] = ()
     prompts_digest: str = ""
     pairs_digest: str = ""
-    terms: FitTerms = FitTerms()
+    config: TrainConfig = TrainConfig()
+    round: int = 0
+    last: bool = True
     files: dict[str, str] = {}
 
 
@@ -67,8 +84,7 @@ class FeatureStore(msgspec.Struct, kw_only=True):
     """A store in memory.
 
     `pairs` has a row for each row of `arrays`: pair_id, domain, source, dev; `prompt` too until it is written.
-    `measured` marks entries that were judged only to measure the bank, which no fit sees. `support` counts, by rubric
-    id, the support pairs and hard negatives on which a rubric favours the chosen response.
+    `measured` marks entries that were judged only to measure the bank, which no fit sees.
     """
 
     header: Header
@@ -77,13 +93,17 @@ class FeatureStore(msgspec.Struct, kw_only=True):
     pairs: pa.Table
     arrays: FitArrays
     measured: NDArray[np.bool_] | None = None
-    support: Mapping[str, int] = {}
 
     @property
     def is_dev(self) -> NDArray[np.bool_]:
         """Whether each pair is held out (n_pairs,)."""
         flags: NDArray[np.bool_] = self.pairs["dev"].to_numpy()
         return flags
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The numbers of training and dev pairs, without hard negatives."""
+        return int((self.arrays.originals & ~self.is_dev).sum()), int(self.is_dev.sum())
 
 
 def pair_table(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], sources: Sequence[str]) -> pa.Table:
@@ -105,66 +125,26 @@ def pair_table(train: Sequence[PreferencePair], dev: Sequence[PreferencePair], s
 # ── rubrics as lines ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class RubricLine(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A line of a file of rubrics. `id` is another name by which imported entries may refer to it."""
-
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_RUBRIC_CHARS)]
-    id: str = ""
-    facet: str = ""
-    importance: str = ""
-    grounding: str = ""
-    check: dict[str, Any] | None = None
-    sources: tuple[str, ...] = ()
-    count: Annotated[int, msgspec.Meta(ge=1)] = 1
-    aliases: tuple[str, ...] = ()
-    criterion: str = ""
-    support: Annotated[int, msgspec.Meta(ge=0)] = 0
-
-    def candidate(self) -> BankRubric:
-        """Return the rubric; ValueError if its text or its check is invalid."""
-        check = None if self.check is None else Check.from_json(self.check)
-        texts = {name: getattr(self, name) for name in TEXTS}
-        return BankRubric(
-            rubric=Rubric(check=check, **texts),
-            source_pair_ids=self.sources,
-            observed_count=self.count,
-            aliases=self.aliases,
-            criterion=self.criterion,
-        )
-
-
-def rubric_lines(candidates: Iterable[BankRubric], support: Mapping[str, int] | None = None) -> bytes:
-    """Return rubrics as JSON Lines."""
-    lines = [
-        RubricLine(
-            **{name: getattr(one.rubric, name) for name in TEXTS},
-            check=None if one.rubric.check is None else one.rubric.check.to_json(),
-            sources=one.source_pair_ids,
-            count=one.observed_count,
-            aliases=one.aliases,
-            criterion=one.criterion,
-            support=(support or {}).get(one.id, 0),
-        )
-        for one in candidates
-    ]
+def rubric_lines(rubrics: Iterable[BankRubric]) -> bytes:
+    """Return rubrics as JSON Lines: what is known of them before a fit, under the names of bank.json."""
+    lines = ({name: value for name in KEPT if (value := plain.get(name))} for plain in map(rubric_json, rubrics))
     return msgspec.json.Encoder().encode_lines(lines)
 
 
-def read_rubrics(path: Path) -> list[tuple[RubricLine, BankRubric]]:
-    """Read the lines of a file of rubrics, and what each stands for; DataError names the line that is invalid."""
+def read_rubrics(path: Path) -> list[tuple[str, BankRubric]]:
+    """Read a file of rubrics, each with the name that its `id` gives it; DataError names the line that is invalid."""
     try:
         lines = read_plain(path).splitlines()
     except OSError as error:
         raise DataError(f"cannot read '{path}': {reason(error)}", hint=RUBRICS_HINT) from error
     found = []
     for number, text in enumerate(lines, 1):
-        if not text.strip():
-            continue
-        try:
-            line = msgspec.json.decode(text, type=RubricLine)
-            found.append((line, line.candidate()))
-        except ValueError as error:
-            raise DataError(f"{path} line {number} is not a rubric: {error}", hint=RUBRICS_HINT) from error
+        if text.strip():
+            try:
+                values = msgspec.json.decode(text, type=dict[str, Any])
+                found.append((str(values.pop("id", "")), rubric_of(values)))
+            except ValueError as error:
+                raise DataError(f"{path} line {number} is not a rubric: {error}", hint=RUBRICS_HINT) from error
     if not found:
         raise DataError(f"{path} holds 0 rubrics", hint=RUBRICS_HINT)
     return found
@@ -203,7 +183,7 @@ def _write_files(folder: Path, store: FeatureStore) -> Header:
     arrays |= {"z_measured": store.measured, "idf": store.vocabulary.idf}
     table = partial(parquet.write_table, store.pairs, compression="zstd")
     write_atomic_with(folder / "pairs.parquet", table, hint=WRITE_HINT)
-    write_atomic(folder / "rubrics.jsonl", rubric_lines(store.rubrics, store.support), hint=WRITE_HINT)
+    write_atomic(folder / "rubrics.jsonl", rubric_lines(store.rubrics), hint=WRITE_HINT)
     write_atomic(folder / "vocabulary.json", store.vocabulary.to_json().encode(), hint=WRITE_HINT)
     for name, values in arrays.items():
         if values is not None:
@@ -233,7 +213,7 @@ def read_header(folder: Path) -> Header:
         raise UsageError(f"'{folder}' holds no feature store ({META} is missing)", hint=hint)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Header)
-    except ValueError as error:
+    except (ValueError, SvrError) as error:
         raise _refused(path, str(error)) from error
 
 
@@ -252,7 +232,7 @@ def load_store(folder: str | Path) -> FeatureStore:
         if _sha256(folder / name) != digest:
             raise _refused(folder / name, f"it does not match the SHA-256 in {META}: damaged, or of another store")
     try:
-        lines = read_rubrics(folder / "rubrics.jsonl")
+        rubrics = tuple(rubric for _, rubric in read_rubrics(folder / "rubrics.jsonl"))
         terms = msgspec.json.decode((folder / "vocabulary.json").read_bytes(), type=dict[str, int])
         names = [name for name in (*ARRAYS, "z_measured", "idf") if f"{name}.npy" in header.files]
         mapped = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
@@ -264,10 +244,9 @@ def load_store(folder: str | Path) -> FeatureStore:
             header=header,
             vocabulary=Vocabulary(terms=terms, idf=arrays.pop("idf")),
             measured=arrays.pop("z_measured", None),
-            rubrics=tuple(candidate for _, candidate in lines),
-            support={candidate.rubric.id: line.support for line, candidate in lines if line.support},
+            rubrics=rubrics,
             pairs=pairs.combine_chunks(),
-            arrays=FitArrays(n_rubrics=len(lines), n_features=max(1, len(terms)), **arrays),
+            arrays=FitArrays(n_rubrics=len(rubrics), n_features=max(1, len(terms)), **arrays),
         )
     except (ValueError, TypeError, KeyError, OSError, ArtefactError, DataError) as error:
         raise _refused(folder, " ".join(str(error).split())[:200]) from error
@@ -280,18 +259,6 @@ def _refused(path: Path, problem: str) -> ArtefactError:
 # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def judged_store(session: Session, bank: Sequence[BankRubric], header: Header) -> FeatureStore:
-    """Return the session's pairs and all that was judged of them on a bank."""
-    material = session.material
-    return FeatureStore(
-        header=header,
-        vocabulary=material.vocabulary,
-        rubrics=tuple(bank),
-        pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
-        arrays=session.arrays(session.indexed(bank), material.pairs),
-    )
-
-
 def round_store(session: Session, judged: JudgedRound, header: Header) -> FeatureStore:
     """Return the store of a round: its merged bank, all pairs, the hard negatives of rounds before, every entry."""
     material, train, dev = session.material, judged.train, judged.measured
@@ -299,13 +266,12 @@ def round_store(session: Session, judged: JudgedRound, header: Header) -> Featur
     sources = [*source_names(material.train, judged.negatives), *source_names(material.dev, ())]
     seen = np.isin(_keys(dev), _keys(judged.dev), assume_unique=True)
     return FeatureStore(
-        header=header,
+        header=msgspec.structs.replace(header, round=judged.number, last=judged.last),
         vocabulary=material.vocabulary,
         rubrics=judged.bank,
-        support=judged.support,
         pairs=pair_table([*material.train, *negatives], material.dev, sources),
         arrays=_joined(train, dev),
-        measured=np.concatenate([np.zeros(train.n_entries, bool), ~seen]),
+        measured=None if seen.all() else np.concatenate([np.zeros(train.n_entries, bool), ~seen]),
     )
 
 
@@ -328,17 +294,16 @@ def stored_round(store: FeatureStore, *, cutoff: float = REDUNDANCY_CUTOFF) -> J
     is_dev, held = store.is_dev, store.arrays
     train = np.flatnonzero(~is_dev)
     rows = zip(store.pairs["pair_id"].take(train).to_pylist(), held.pair_prompt[train].tolist(), strict=True)
-    sources = Sources.of(store.rubrics, dict(rows))
-    whole = replace(held, **bank_arrays(store.rubrics, sources, cutoff))
+    bank = IndexedBank.of(store.rubrics, dict(rows), {}, redundancy_cutoff=cutoff)
+    whole = replace(held, **bank.arrays)
     fitted = whole if store.measured is None else keep_entries(whole, ~store.measured)
     return JudgedRound(
-        number=store.header.terms.round,
-        bank=tuple(store.rubrics),
+        number=store.header.round,
+        bank=bank.rubrics,
         train=_side(store, fitted, train),
         dev=_side(store, fitted, np.flatnonzero(is_dev)),
         measured=_side(store, whole, np.flatnonzero(is_dev)),
-        support=store.support,
-        last=store.header.terms.last,
+        last=store.header.last,
     )
 
 
@@ -353,49 +318,97 @@ def _side(store: FeatureStore, arrays: FitArrays, rows: NDArray[np.int64]) -> Fi
     )
 
 
-# ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the bank of a fit ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def store_facts(store: FeatureStore, folder: Path) -> dict[str, Any]:
-    """Return what `svr stages store` shows, as plain values."""
-    arrays, header = store.arrays, store.header
-    negatives, z = ~arrays.originals, arrays.z_delta
-    shares = {"ties": z == 0, "same_verdict": np.abs(z) <= NO_VERDICT, "for_chosen": z > 0}
-    weight = arrays.z_weight
-    return {
-        "judge": header.judge,
-        "marks": list(header.marks),
-        "pairs": {
-            "train": int((~store.is_dev & ~negatives).sum()),
-            "dev": int(store.is_dev.sum()),
-            "hard_negatives": int(negatives.sum()),
-        },
-        "prompts": arrays.n_prompts,
-        "features": len(store.vocabulary.terms),
-        "rubrics": len(store.rubrics),
-        "entries": arrays.n_entries,
-        "own": 0 if arrays.z_own is None else int(arrays.z_own.sum()),
-        "measured_only": 0 if store.measured is None else int(store.measured.sum()),
-        "z": {name: round(float(where.mean()), 6) if len(z) else 0.0 for name, where in shares.items()},
-        "weights": None if weight is None or not len(weight) else [float(weight.min()), float(weight.max())],
-        "terms": asdict(header.terms),
-        "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
-    }
+def store_bank(
+    store: FeatureStore,
+    fitted: FittedRound,
+    config: TrainConfig,
+    *,
+    history: BankHistory,
+    source: str = "",
+    contaminated: int | None = None,
+    **fields: Any,
+) -> RubricBank:
+    """Return the bank of a fit of a store: rubrics with weight, rate, domain and examples; `fields` of `RubricBank`.
+
+    The `history` may have the curves of all rounds; else it gets those of this fit.
+    """
+    selector, header, pairs = fitted.selector, store.header, np.flatnonzero(~store.is_dev)
+    ids, domains = (store.pairs[name].take(pairs).to_pylist() for name in ("pair_id", "domain"))
+    first = np.sort(np.unique(store.arrays.pair_prompt[pairs], return_index=True)[1])
+    first = first[rated(len(first))]
+    prompts = [(ids[place], store.arrays.features(int(store.arrays.pair_prompt[pairs[place]]))) for place in first]
+    n_train, n_dev = store.counts
+    return RubricBank(
+        rubrics=describe(fitted.bank, selector, prompts, dict(zip(ids, domains, strict=True))),
+        selector_kind=selector.kind,
+        selector=selector.tensors(),
+        vocabulary=store.vocabulary.terms,
+        idf=store.vocabulary.idf,
+        inference=fitted.settings,
+        fit_settings=asdict(config),
+        notes=(DIRECT,) if fitted.settings.direct else (),
+        judge=header.judge,
+        marks=frozenset(header.marks),
+        prompts_digest=header.prompts_digest,
+        data_digests={"pairs": header.pairs_digest},
+        history=replace(
+            history,
+            trained_on=TrainedOn(
+                train_pairs=n_train,
+                dev_pairs=n_dev,
+                source=source,
+                preset=config.preset,
+                ablate=config.ablate,
+                contaminated=contaminated,
+            ),
+            curves=history.curves or fitted.curves,
+            chosen_round=fitted.number,
+            choice=fitted.choice,
+            chosen_seed=fitted.curves[-1].seed,
+            **fitted.accuracies,
+        ),
+        **fields,
+    )
 
 
-def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the figures of `store_facts` as labelled lines."""
-    pairs, z, terms, weights = (facts[name] for name in ("pairs", "z", "terms", "weights"))
-    counts = f"{pairs['train']:,} train, {pairs['dev']:,} dev, {pairs['hard_negatives']:,} hard negatives"
-    a_pair = facts["entries"] / max(1, sum(pairs.values()))
-    ties, same, chosen = (f"{100 * z[name]:.1f} %" for name in ("ties", "same_verdict", "for_chosen"))
-    return [
-        ("judge", facts["judge"] or "not recorded"),
-        ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
-        ("rubrics", f"{facts['rubrics']:,}"),
-        ("entries", f"{facts['entries']:,}, {a_pair:.1f} a pair; {facts['measured_only']:,} to measure only"),
-        ("", f"{facts['own']:,} on the prompt that alone gave the rubric"),
-        ("z", f"{ties} ties (0), {same} within ±{NO_VERDICT}, {chosen} above 0"),
-        ("weights", "1 each" if weights is None else f"{weights[0]:g} to {weights[1]:g}"),
-        ("fit", f"{terms['preset']}, seed {terms['seed']}" + (f", round {terms['round']}" if terms["round"] else "")),
-    ]
+def describe(
+    bank: Sequence[BankRubric],
+    selector: Selector,
+    prompts: Sequence[tuple[str, Features]],
+    domains: Mapping[str, str],
+) -> tuple[BankRubric, ...]:
+    """Return the rubrics with weight, mean alpha and the prompts that activate each most.
+
+    `prompts` are (pair id, features) of the training prompts that are rated, each once. Of equals, as all prompts of a
+    cluster are, those that the rubric was mined from come first, then the earlier.
+    """
+    total, best = np.zeros(len(bank)), np.zeros((len(bank), EXAMPLES))
+    places = np.full((len(bank), EXAMPLES), -1, dtype=np.int64)
+    every = np.arange(len(bank))
+    mined: dict[str, list[int]] = {}
+    for place, candidate in enumerate(bank):
+        for pair_id in candidate.source_pair_ids:
+            mined.setdefault(pair_id, []).append(place)
+    for number, (pair_id, features) in enumerate(prompts):
+        alpha = alpha_numpy(selector, *features).astype(np.float64)
+        total += alpha
+        alpha[[place for place in mined.get(pair_id, ()) if alpha[place] > 0]] += BEFORE_EQUALS
+        lowest = np.where(best == best.min(axis=1, keepdims=True), places, -2).argmax(axis=1)  # of equals, the latest
+        better = alpha > best[every, lowest]
+        best[better, lowest[better]] = alpha[better]
+        places[better, lowest[better]] = number
+    rates = np.minimum(1.0, total / max(1, len(prompts)))
+    order = np.lexsort((places, -best))
+    return tuple(
+        bank_rubric(
+            candidate,
+            weight=float(selector.weight[place]),
+            activation_rate=float(rates[place]),
+            example_prompts=tuple(prompts[int(n)][0] for n in places[place][order[place]] if n >= 0),
+            domain=main_domain(candidate.source_pair_ids, domains),
+        )
+        for place, candidate in enumerate(bank)
+    )

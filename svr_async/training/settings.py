@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from svr_async.core.pair import PreferencePair
 from svr_async.core.validation import coerce_fields
 from svr_async.engine.shutdown import ShutdownController
 from svr_async.errors import DataError, SvrError, UsageError
-from svr_async.fit.history import EpochRecord, FitCurve
+from svr_async.fit.history import FitWatch
 from svr_async.judges.limits import JudgeLimits
 from svr_async.judges.open_judge import RULES, JudgeSpec, OpenJudge
 from svr_async.judges.templates import PAPER
 from svr_async.training.bank.merge import refuse_long_names
-from svr_async.training.bank.overlap import Contamination, contamination, find_contaminated
-from svr_async.training.rounds.config import FitTerms, Pool, Publish, SameCriterion, TrainConfig, config_of
+from svr_async.training.bank.overlap import contamination, find_contaminated
+from svr_async.training.rounds.config import Ablation, Pool, Preset, Publish, SameCriterion, TrainConfig, config_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +32,8 @@ class TrainSettings:
 
     `adapter` reads `pairs`, as `columns` and `label_map` say (docs/data.md); `limit` is N or A-B. `author` writes
     rubrics and probes, if that is not the judge. `decontaminate` names benchmarks as `rubricbench=PATH`. The preset
-    `paper` takes RubricBench of the hub without it, and the paper's prompts unless `limits` names others. `out` holds
-    the stages, the rounds' feature stores, record.json and, in `out`/bank, the bank. `pool` is cross, own or all. A
-    value of None is left to the preset and the judge. UsageError for a value that no training has.
+    `paper` takes RubricBench of the hub without it, and the paper's prompts unless `limits` names others. A value of
+    None is left to the preset and the judge. UsageError for a value that no training has.
     """
 
     pairs: Path
@@ -44,7 +44,7 @@ class TrainSettings:
     base_url: str = ""
     limits: JudgeLimits = field(default_factory=JudgeLimits)
     rounds: int = 3
-    preset: str = "default"
+    preset: Preset = "default"
     publish: Publish | None = None
     same_criterion: SameCriterion | None = None
     dev_share: float | None = None
@@ -52,7 +52,7 @@ class TrainSettings:
     pool_size: int | None = None
     rubrics_per_call: int | None = None
     top_k: int | None = None
-    ablate: tuple[str, ...] = ()
+    ablate: tuple[Ablation, ...] = ()
     decontaminate: tuple[str, ...] = ()
     limit: str | None = None
     seed: int = 42
@@ -67,10 +67,7 @@ class TrainSettings:
         coerce_fields(self)
         if self.preset == "paper" and self.limits.prompts is None:
             object.__setattr__(self, "limits", replace(self.limits, prompts=PAPER))
-        try:
-            train_config(self)
-        except ValueError as error:
-            raise UsageError(f"these settings are not valid: {error}", hint="see docs/training.md") from error
+        _ = self.config  # which refuses values that no training has
 
     @property
     def spec(self) -> JudgeSpec:
@@ -88,19 +85,24 @@ class TrainSettings:
         return require_writer(JudgeSpec.parse(self.author, base_url=self.base_url), "author")
 
     @property
-    def terms(self) -> FitTerms:
-        """What `svr-fit` needs to fit as this training does; a model as author says which rubrics are one criterion."""
-        same_criterion = self.same_criterion
+    def config(self) -> TrainConfig:
+        """The settings of Algorithm 1; a model as author says which rubrics are one criterion."""
+        same_criterion, free = self.same_criterion, self.judge == RULES
         if same_criterion is None and self.preset == "default":
             with suppress(SvrError):  # a judge that is refused later
                 same_criterion = "author" if (self.author_spec or self.spec).writes else None
-        return FitTerms(
-            preset=self.preset,
+        return config_of(
+            self.preset,
             seed=self.seed,
             top_k=self.top_k,
-            free=self.judge == RULES,
-            ablate=tuple(sorted(self.ablate)),
+            free=free,
+            rounds=self.rounds,
+            publish=self.publish,
+            pool=self.pool or ("all" if free else None),
+            pool_size=self.pool_size,
+            dev_share=self.dev_share,
             same_criterion=same_criterion,
+            ablate=tuple(sorted(self.ablate)),
         )
 
 
@@ -112,24 +114,7 @@ def require_writer(spec: JudgeSpec, flag: str) -> JudgeSpec:
     return spec
 
 
-def train_config(settings: TrainSettings) -> TrainConfig:
-    """Return the settings of Algorithm 1 for those of a training."""
-    terms = settings.terms
-    config = config_of(terms)
-    return replace(
-        config,
-        rounds=settings.rounds,
-        publish=settings.publish or config.publish,
-        pool=settings.pool or ("all" if terms.free else "cross"),
-        pool_size=settings.pool_size,
-        dev_share=config.dev_share if settings.dev_share is None else settings.dev_share,
-    )
-
-
-# ── who listens ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class TrainingListener:
+class TrainingListener(FitWatch):
     """Follows a training or the fit of a store; each event does nothing unless a subclass handles it."""
 
     def opened(self, judge: OpenJudge) -> None:
@@ -148,32 +133,16 @@ class TrainingListener:
         """Return the context of running questions, which may pass signals to the shutdown."""
         return nullcontext()
 
-    def begin(self, curve: FitCurve) -> None:
-        """Handle that a fit begins."""
 
-    def epoch(self, record: EpochRecord) -> None:
-        """Handle an epoch of a fit."""
-
-    def end(self, curve: FitCurve) -> None:
-        """Handle that a fit ended."""
+Contaminated = Sequence[Mapping[str, str]] | None  # pairs left out; None if not compared with benchmarks
 
 
-# ── the pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> tuple[Dataset, Contaminated]:
+    """Read the data of a training, unless the caller has, and return it with the pairs to train on alone.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingData:
-    """The pairs of a data set to train on, and those left out; None if they were not compared with benchmarks."""
-
-    pairs: Sequence[PreferencePair]
-    dataset: Dataset
-    contaminated: Sequence[Contamination] | None = None
-
-
-def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> TrainingData:
-    """Read the pairs of a training, unless the caller has; UsageError for a benchmark, and if no pair is left."""
-    refuse_benchmark_for_training(settings.pairs)
-    refuse_benchmark_for_training(settings.adapter)
+    UsageError for a benchmark, and if no pair is left.
+    """
+    refuse_benchmark_for_training(settings.pairs, settings.adapter)
     dataset = dataset or get_adapter(settings.adapter).load(
         settings.pairs, lenient=settings.lenient, columns=settings.columns, label_map=settings.label_map
     )
@@ -186,13 +155,13 @@ def load_data(settings: TrainSettings, dataset: Dataset | None = None) -> Traini
     refuse_long_names(pairs)
     against = settings.decontaminate or (_rubricbench() if settings.preset == "paper" else ())
     if not against:
-        return TrainingData(pairs=pairs, dataset=dataset)
+        return replace(dataset, pairs=pairs), None
     found = find_contaminated(pairs, named_benchmarks(against, "--decontaminate"))
-    left_out = {hit.pair_id for hit in found}
+    left_out = {hit["pair"] for hit in found}
     kept = [pair for pair in pairs if pair.id not in left_out]
     if not kept:
         raise UsageError(f"all {len(pairs)} pairs overlap with {', '.join(against)}", hint="train on other pairs")
-    return TrainingData(pairs=kept, dataset=dataset, contaminated=found)
+    return replace(dataset, pairs=kept), found
 
 
 def _rubricbench() -> tuple[str, ...]:
@@ -230,9 +199,9 @@ def contamination_of(path: Path, adapter: str, against: Sequence[str], out: Path
     return counts
 
 
-def refuse_benchmark_for_training(name: Path | str) -> None:
+def refuse_benchmark_for_training(*names: Path | str) -> None:
     """Raise DataError if a path or format names a benchmark, which is for evaluation only."""
-    for adapter in ADAPTERS.values():
+    for name, adapter in product(names, ADAPTERS.values()):
         if not adapter.training and re.search(adapter.spelling or adapter.name, str(name).casefold()):
             hint = "train on preference pairs such as HelpSteer3 or RMB"
             raise DataError(f"{name} is {adapter.title}, and that is for evaluation only", hint=hint)

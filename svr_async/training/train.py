@@ -7,11 +7,12 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import orjson
 
 from svr_async.adapters import Dataset
@@ -28,15 +29,15 @@ from svr_async.judges.decision import STATED
 from svr_async.judges.limits import WHOLE, refuse_one_price
 from svr_async.judges.open_judge import OpenJudge, open_judge
 from svr_async.judges.profiles import naming_keys
-from svr_async.scoring.bank import BankHistory, BankRubric, RubricBank, TrainedOn
+from svr_async.scoring.bank import BankHistory, BankRubric, RoundFacts, RubricBank
 from svr_async.scoring.bank_card import accuracy_in_words, small_dev_warnings
 from svr_async.scoring.dry_run import DryRunCount, total_count
 from svr_async.scoring.provenance import training_fingerprint, write_provenance
 from svr_async.training.bank.merge import merge
-from svr_async.training.rounds.algorithm import NO_RUBRIC, FitLog, run_rounds
+from svr_async.training.refit import learned_curve, require_solved
+from svr_async.training.rounds.algorithm import NO_RUBRIC, better_than_bank, chosen_round, direct_hits, run_rounds
 from svr_async.training.rounds.induction import counted, grouped, induced
 from svr_async.training.rounds.pools import judge_pools
-from svr_async.training.rounds.publish import better_than_bank, chosen_round, direct_hits
 from svr_async.training.rounds.session import FittedRound, JudgedRound, Session, prepare
 from svr_async.training.rounds.stages import (
     RUBRICS_PER_CALL,
@@ -48,27 +49,25 @@ from svr_async.training.rounds.stages import (
     digest_of,
     unanswered_lines,
 )
-from svr_async.training.running.refit import learned_curve, require_solved, store_bank
-from svr_async.training.running.settings import (
-    TrainingData,
+from svr_async.training.rounds.store import (
+    FeatureStore,
+    Header,
+    load_store,
+    read_rubrics,
+    round_store,
+    rubric_lines,
+    store_bank,
+    store_exists,
+    stored_round,
+    write_store,
+)
+from svr_async.training.settings import (
+    Contaminated,
     TrainingListener,
     TrainSettings,
     keep_bank,
     load_data,
     require_writer,
-    train_config,
-)
-from svr_async.training.store.files import (
-    FeatureStore,
-    Header,
-    judged_store,
-    load_store,
-    read_rubrics,
-    round_store,
-    rubric_lines,
-    store_exists,
-    stored_round,
-    write_store,
 )
 
 if TYPE_CHECKING:
@@ -109,100 +108,86 @@ async def atrain(
     Unanswered questions end nothing: they are in the result, and `stages.require_answers` refuses too many of them.
     """
     keep_bank(settings.out, "stages", "record.json")
-    require_solved(train_config(settings), settings.learning_curve)
-    data, listener = load_data(settings, dataset), listener or TrainingListener()
+    require_solved(settings.config, settings.learning_curve)
+    (dataset, contaminated), listener = load_data(settings, dataset), listener or TrainingListener()
     if settings.author_spec is None:
         require_writer(settings.spec, "judge")
-    async with open_run(settings, data, listener) as run:
-        session, stores = run.session, settings.out / STORES
+    async with open_run(settings, dataset, listener) as run:
+        session = run.session
         asked = session.asker, session.judges.rubrics_per_call
-        made_of = digest_of(session.material.digest, session.config.as_json(), run.judge.label, *asked)
+        made_of = digest_of(session.material.digest, asdict(session.config), run.judge.label, *asked)
         keep_training(settings.out, made_of)
-        warnings = small_dev_warnings(len(session.material.dev), len(data.pairs))
+        warnings = small_dev_warnings(len(session.material.dev), len(dataset.pairs))
         for warning in warnings:
             listener.say(f"warning: {warning}")
 
-        def keep_round(_: Session, judged: JudgedRound) -> None:
-            """Write a round as a feature store, in place of one of an earlier run."""
-            header = run.header(round=judged.number, last=judged.last)
-            folder = stores / f"round-{judged.number}"
-            write_store(folder, round_store(session, judged, header), replace_other=True)
-
-        session.keep_round = keep_round
-        rounds = await run_rounds(session, run.log)
-        for later in set(stores.glob("round-*")) - {stores / f"round-{one.number}" for one in rounds}:
+        session.keep_round = lambda judged: write_store(
+            _store_of(settings, judged), round_store(session, judged, run.header()), replace_other=True
+        )
+        rounds = await run_rounds(session)
+        for later in {*(settings.out / STORES).iterdir()} - {_store_of(settings, one) for one in rounds}:
             shutil.rmtree(later)
         warnings += unanswered_lines(session.stages.outcomes)
-        bank, record = await _published(run, rounds, warnings)
+        bank, record = await _published(run, rounds, warnings, contaminated)
         write_provenance(settings.out, bank.save(settings.out / "bank"))
         record["made_of"] = made_of
         write_atomic(settings.out / "record.json", orjson.dumps(record, option=orjson.OPT_INDENT_2))
         return TrainResult(bank=bank, record=record, folder=settings.out, used=run.used)
 
 
+def _store_of(settings: TrainSettings, one: JudgedRound | FittedRound) -> Path:
+    return settings.out / STORES / f"round-{one.number}"
+
+
 async def _published(
-    run: TrainingRun, rounds: Sequence[FittedRound], warnings: Sequence[str]
+    run: TrainingRun, rounds: Sequence[FittedRound], warnings: Sequence[str], contaminated: Contaminated
 ) -> tuple[RubricBank, dict[str, Any]]:
     """Return the bank of the round to publish, from its feature store, and what record.json holds."""
-    settings, session, found = run.settings, run.session, run.data.contaminated
-    best = chosen_round(rounds, len(session.material.dev), session.config.publish)
-    place = settings.out / STORES / f"round-{best.number}"
-    store, learned = load_store(place), None
-    others = run.log.hits.get(best.number, {}) | await direct_hits(session)
-    better = better_than_bank(best.dev_hits, others, str(place))
+    settings, session, config = run.settings, run.session, run.session.config
+    n_dev, source = len(session.material.dev), run.dataset.origin or settings.pairs.name
+    best = chosen_round(rounds, n_dev, config.publish)
+    place, last = _store_of(settings, best), _store_of(settings, rounds[-1])
+    better = better_than_bank(best.dev_hits, {**best.baselines, **await direct_hits(session)}, str(place))
+    learned = None
     if settings.learning_curve:
-        last = store if best is rounds[-1] else load_store(place.with_name(f"round-{len(rounds)}"))
-        learned = learned_curve(
-            stored_round(last, cutoff=session.config.redundancy_cutoff).train, session.config, run.session.say
-        )
-    record = _record(run, rounds, best) | {"warnings": [*warnings], "better": better}
-    record |= {} if learned is None else {"learning_curve": learned.as_json()}
+        train = stored_round(load_store(last), cutoff=config.redundancy_cutoff).train
+        learned = learned_curve(train, config, session.say)
+    dev = {"accuracy": best.dev_accuracy, "pairs": n_dev, "round": best.number}
+    record = {
+        "pairs": str(settings.pairs),
+        "origin": run.dataset.origin,
+        "readings": list(run.dataset.readings),
+        "judge": run.judge.label,
+        "preset": config.preset,
+        "publish": config.publish,
+        "train_pairs": len(session.material.train),
+        "dev_pairs": n_dev,
+        "ablate": list(config.ablate),
+        "rounds": [dict(one.record) for one in rounds],
+        "dev": dev,
+        "headline": accuracy_in_words(best.dev_accuracy, n_dev),
+        "outcomes": dict(session.stages.outcomes),
+        "contaminated": [dict(hit) for hit in contaminated or ()],
+        "warnings": list(warnings),
+        "better": better,
+        **({} if learned is None else {"learning_curve": learned.as_json()}),
+    }
     bank = store_bank(
-        store,
+        load_store(place),
         best,
-        run.log,
-        fit_settings=session.config.as_json(),
-        dev_metrics=record["dev"],
+        config,
+        source=source,
+        contaminated=None if contaminated is None else len({hit["pair"] for hit in contaminated}),
+        dev_metrics=dev,
         licence=settings.licence,
         history=BankHistory(
-            trained_on=TrainedOn(
-                train_pairs=record["train_pairs"],
-                dev_pairs=record["dev_pairs"],
-                source=record["origin"] or settings.pairs.name,
-                preset=settings.preset,
-                ablate=tuple(record["ablate"]),
-                contaminated=None if found is None else len({hit.pair_id for hit in found}),
-            ),
-            rounds=tuple(run.log.facts(one.record) for one in rounds),
+            curves=tuple(curve for one in rounds for curve in one.curves),
+            rounds=tuple(msgspec.convert(one.record, RoundFacts) for one in rounds),
             warnings=(*warnings, *([better] if better else [])),
             learning_curve=learned,
         ),
     )
     return bank, record
-
-
-def _record(run: TrainingRun, rounds: Sequence[FittedRound], best: FittedRound) -> dict[str, Any]:
-    """Return record.json: each round's figures, the published round, and the pairs left out."""
-    settings, session, data = run.settings, run.session, run.data
-    n_dev = len(session.material.dev)
-    return {
-        "pairs": str(settings.pairs),
-        "origin": data.dataset.origin,
-        "readings": list(data.dataset.readings),
-        "judge": run.judge.label,
-        "preset": settings.preset,
-        "publish": session.config.publish,
-        "train_pairs": len(session.material.train),
-        "dev_pairs": n_dev,
-        "ablate": sorted(settings.ablate),
-        "rounds": [dict(one.record) for one in rounds],
-        "dev": {"accuracy": best.dev_accuracy, "pairs": n_dev, "round": best.number},
-        "headline": accuracy_in_words(best.dev_accuracy, n_dev),
-        "outcomes": dict(session.stages.outcomes),
-        "contaminated": [
-            {"pair": hit.pair_id, "benchmark": hit.benchmark, "item": hit.item} for hit in data.contaminated or ()
-        ],
-    }
 
 
 # ── one stage ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -248,14 +233,15 @@ def judge(
     """
     occupied = store.exists()
 
+    def before_stage() -> None:
+        if occupied:  # questions are left, so the store is of another command
+            raise store_exists(store)
+
     async def work(run: TrainingRun) -> tuple[FeatureStore, Used]:
         session = run.session
-        session.judges = replace(session.judges, may_begin=lambda: not occupied)
-        try:
-            await ask_for_entries(session, rubrics)
-        except StageEndsError as error:  # questions are left, so the store that exists is of another command
-            raise store_exists(store) from error
-        judged = judged_store(session, rubrics, run.header())
+        session.judges = replace(session.judges, before_stage=before_stage)
+        await ask_for_entries(session, rubrics)
+        judged = round_store(session, session.judged(session.indexed(rubrics)), run.header())
         write_store(store, judged)
         return judged, run.used
 
@@ -266,7 +252,7 @@ def judge(
 async def ask_for_entries(session: Session, rubrics: Sequence[BankRubric]) -> None:
     """Judge the pools of all pairs of a session."""
     bank = session.indexed(rubrics)
-    if held_out := bank.sources.held_out:
+    if held_out := bank.held_out:
         among = len({place for places in held_out.values() for place in places})
         session.say(
             f"{among:,} of {len(rubrics):,} rubrics came from prompts that are held out here, as with another --seed "
@@ -283,19 +269,18 @@ class TrainingRun:
     """A training with its judge open."""
 
     settings: TrainSettings
-    data: TrainingData
+    dataset: Dataset
     judge: OpenJudge
     session: Session
-    log: FitLog
 
-    def header(self, **terms: Any) -> Header:
-        """Return what a feature store says of this training; `terms` that differ from the settings'."""
+    def header(self) -> Header:
+        """Return what a feature store says of this training; its marks are those of the systems that have answered."""
         return Header(
             judge=self.judge.label,
             marks=tuple(sorted(map(Integrity, self.judge.judge.marks))),
             prompts_digest=digest_of(dict(self.judge.prompts)) if self.judge.prompts else "",
             pairs_digest=self.session.material.digest,
-            terms=replace(self.settings.terms, **terms),
+            config=self.session.config,
         )
 
     @property
@@ -309,17 +294,15 @@ class TrainingRun:
 
 
 @asynccontextmanager
-async def open_run(
-    settings: TrainSettings, data: TrainingData, listener: TrainingListener
-) -> AsyncIterator[TrainingRun]:
+async def open_run(settings: TrainSettings, dataset: Dataset, listener: TrainingListener) -> AsyncIterator[TrainingRun]:
     """Open the judge and a session of a training, and close the judge at the end."""
     judge = open_training_judge(settings)  # a judge that cannot be opened leaves no folder
     try:
         open_folder(settings.out)
         listener.opened(judge)
         with naming_keys(one.profile.key_env for one in judge.judges if one.profile):
-            session = open_session(settings, data, judge, listener)
-            yield TrainingRun(settings=settings, data=data, judge=judge, session=session, log=FitLog(watch=listener))
+            session = open_session(settings, dataset, judge, listener)
+            yield TrainingRun(settings=settings, dataset=dataset, judge=judge, session=session)
     finally:
         await judge.close()
 
@@ -339,27 +322,27 @@ def open_training_judge(settings: TrainSettings) -> OpenJudge:
     return replace(judge, author=behind.author, behind=behind)
 
 
-def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, listener: TrainingListener) -> Session:
+def open_session(settings: TrainSettings, dataset: Dataset, judge: OpenJudge, listener: TrainingListener) -> Session:
     """Split the pairs by prompt, learn the features, and set up a session in the output folder.
 
     UsageError if a side of the split is empty.
     """
-    config = train_config(settings)
-    train, dev = split_by_prompt(data.pairs, config.dev_share, salt=str(config.split_seed))
+    config = settings.config
+    train, dev = split_by_prompt(dataset.pairs, config.dev_share, salt=str(config.split_seed))
     if not train or not dev:
         raise UsageError(
-            f"{len(data.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
+            f"{len(dataset.pairs)} pairs give {len(train)} to train on and {len(dev)} to check with",
             hint="give pairs of at least two prompts: all pairs of a prompt fall on the same side",
         )
-    if skipped := data.dataset.skipped:
+    if skipped := dataset.skipped:
         reasons = "; ".join(f"{count:,} × {reason}" for reason, count in skipped.items())
         listener.say(f"{sum(skipped.values()):,} rows left out: {reasons}")
-    for reading in data.dataset.readings:
+    for reading in dataset.readings:
         listener.say(f"labels: {reading}")
     author = "" if judge.behind is None else f", author {judge.behind.label}"
     listener.say(f"judge {judge.label}{author}")
     listener.say(f"{len(train):,} pairs to train on, {len(dev):,} to check with")
-    digest = training_fingerprint(data.dataset.digest, (pair.id for pair in data.pairs))
+    digest = training_fingerprint(dataset.digest, (pair.id for pair in dataset.pairs))
     fingerprints = judge.engine.fingerprints if judge.engine else set()
     return Session(
         judges=_training_judges(settings, judge, listener),
@@ -368,6 +351,7 @@ def open_session(settings: TrainSettings, data: TrainingData, judge: OpenJudge, 
         material=prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words),
         say=listener.say,
         asker=asker_of(judge),
+        watch=listener,
     )
 
 
@@ -419,10 +403,10 @@ def run_stage(
     settings: TrainSettings, work: Callable[[TrainingRun], Awaitable[T]], listener: TrainingListener | None = None
 ) -> tuple[T, Outcomes]:
     """Return what the work returns, and the outcomes of its questions; the stage is kept in `settings.out`."""
-    data = load_data(settings)
+    dataset, _ = load_data(settings)
 
     async def main() -> tuple[T, Outcomes]:
-        async with open_run(settings, data, listener or TrainingListener()) as run:
+        async with open_run(settings, dataset, listener or TrainingListener()) as run:
             return await work(run), run.session.stages.outcomes
 
     return run_whole(main())
@@ -472,9 +456,14 @@ class BatchTraining:
     async def ask(self, opened: Opened, unanswered: Unanswered) -> None:
         """Ask stage by stage, up to the first with questions that have no reply."""
         judge = opened.judges[0]
-        data = load_data(self.settings)
+        dataset, _ = load_data(self.settings)
+
+        def before_stage() -> None:
+            if unanswered:
+                raise StageEndsError
+
         with tempfile.TemporaryDirectory() as stages:
-            session = open_session(replace(self.settings, out=Path(stages)), data, judge, TrainingListener())
-            session.judges = replace(session.judges, may_begin=lambda: not unanswered)
+            session = open_session(replace(self.settings, out=Path(stages)), dataset, judge, TrainingListener())
+            session.judges = replace(session.judges, before_stage=before_stage)
             with contextlib.suppress(StageEndsError, ShardEndsError):
                 await self.work(session)

@@ -1,10 +1,6 @@
-"""A feature store from other people's data: pairs, rubrics, and judged entries between them.
+"""A feature store from other people's data: pairs, rubrics, and judged entries between them (docs/store.md).
 
-    npz        pair, rubric, z: vectors of one length; pair and rubric hold ids, or places from 0
-    npz        a matrix of z, a row a pair, a column a rubric, as scipy.sparse.save_npz writes it
-    Parquet    columns pair_id, rubric_id, z
-
-Lists and Parquet may also have a `weight` for every z. Memory stays below three times the size of the arrays.
+Memory stays below three times the size of the arrays.
 """
 
 from __future__ import annotations
@@ -24,13 +20,13 @@ from svr_async.errors import DataError, UsageError
 from svr_async.fit.arrays import LARGEST_Z, FitArrays
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import refuse_long_names
-from svr_async.training.rounds.config import FitTerms, config_of
+from svr_async.training.rounds.config import TrainConfig
 from svr_async.training.rounds.session import Material, prepare, source_names
-from svr_async.training.store.files import FeatureStore, Header, pair_table, read_rubrics, write_store
+from svr_async.training.rounds.store import FeatureStore, Header, pair_table, read_rubrics, write_store
 
 BATCH = 1 << 20  # entries of a Parquet file that are decoded at a time
+NO_VERDICT = 0.25  # |z| up to here: both responses pass, or both fail, and only the preference separates them
 HINT = "docs/store.md shows the forms"
-DEV_SHARE = 0.05
 
 
 def import_store(
@@ -40,24 +36,29 @@ def import_store(
     z: Path,
     out: Path,
     *,
-    dev_share: float = DEV_SHARE,
-    terms: FitTerms = FitTerms(),  # noqa: B008  (frozen)
     judge: str = "imported",
+    config: TrainConfig = TrainConfig(),  # noqa: B008  (frozen)
 ) -> None:
     """Write a store of these pairs, of the rubrics and entries in two files.
 
-    `digest` is that of the pairs, `dev_share` the share of prompts held out, `judge` a name for who judged. Pairs
-    without a preference or with equal responses are left out with their entries. DataError or UsageError, in one line,
-    for anything wrong; nothing is written then.
+    `digest` is that of the pairs, `judge` a name for who judged; `config` says how many prompts are held out and how
+    the store is fitted. Pairs without a preference or with equal responses are left out with their entries. DataError
+    or UsageError, in one line, for anything wrong; nothing is written then.
     """
-    candidates, names = _named_rubrics(rubrics)
-    material = _material(pairs, digest, dev_share, terms)
+    found, names = _named_rubrics(rubrics)
+    useful = [pair for pair in pairs if usable(pair)]
+    refuse_long_names(useful)
+    train, dev = split_by_prompt(useful, config.dev_share, salt=str(config.split_seed))
+    if not train:
+        hint = "give more pairs with a preference, or hold out less"
+        raise UsageError(f"0 of {len(pairs)} pairs are left to train on", hint=hint)
+    material = prepare(train, dev, digest=digest, pairs_of_words=config.fit.pairs_of_words)
     store = FeatureStore(
-        header=Header(judge=judge, terms=terms, pairs_digest=digest),
+        header=Header(judge=judge, config=config, pairs_digest=digest),
         vocabulary=material.vocabulary,
-        rubrics=candidates,
-        pairs=pair_table(material.train, material.dev, source_names(material.pairs, ())),
-        arrays=_arrays(z, pairs, material, candidates, names),
+        rubrics=found,
+        pairs=pair_table(train, dev, source_names(material.pairs, ())),
+        arrays=_arrays(z, pairs, material, found, names),
     )
     write_store(out, store)
 
@@ -66,23 +67,12 @@ def _named_rubrics(path: Path) -> tuple[list[BankRubric], dict[str, int]]:
     """Return the rubrics of a file, and the place of every name: ids of the program and of the file."""
     found: list[BankRubric] = []
     names: dict[str, int] = {}
-    for place, (line, candidate) in enumerate(read_rubrics(path)):
-        found.append(candidate)
-        for name in {candidate.rubric.id, line.id} - {""}:
+    for place, (given, rubric) in enumerate(read_rubrics(path)):
+        found.append(rubric)
+        for name in {rubric.id, given} - {""}:
             if names.setdefault(name, place) != place:
                 raise DataError(f"{path}: the rubric {name[:60]!r} occurs twice", hint="give each rubric once")
     return found, names
-
-
-def _material(pairs: Sequence[PreferencePair], digest: str, dev_share: float, terms: FitTerms) -> Material:
-    """Return the pairs, split by prompt as training splits them, with the features of their prompts."""
-    useful = [pair for pair in pairs if usable(pair)]
-    refuse_long_names(useful)
-    train, dev = split_by_prompt(useful, dev_share, salt=str(terms.seed))
-    if not train:
-        hint = "give more pairs with a preference, or hold out less"
-        raise UsageError(f"0 of {len(pairs)} pairs are left to train on", hint=hint)
-    return prepare(train, dev, digest=digest, pairs_of_words=config_of(terms).fit.pairs_of_words)
 
 
 def _arrays(
@@ -97,14 +87,15 @@ def _arrays(
     rows = np.array([place[pair.id] for pair in material.pairs])
     z, weight = _read(path, place, names, len(rubrics))
     z = _rows_of(z, rows)
-    prompt = np.array([material.row(pair) for pair in material.pairs], np.int32)
+    prompt, bank = np.array([material.row(pair) for pair in material.pairs], np.int32), material.indexed(rubrics)
+    own = (np.isin(z.indices[z.indptr[n] : z.indptr[n + 1]], bank.own(row)) for n, row in enumerate(prompt.tolist()))
     return FitArrays(
         n_rubrics=len(rubrics),
         pair_prompt=prompt,
         z_indptr=z.indptr.astype(np.int64),
         z_rubric=z.indices.astype(np.int32, copy=False),
         z_delta=z.data,
-        z_own=_own(z, material, rubrics, prompt),
+        z_own=np.concatenate([np.zeros(0, bool), *own]),
         z_weight=None if weight is None else _rows_of(weight, rows).data,
         **material.features,
     )
@@ -115,18 +106,6 @@ def _rows_of(matrix: csr_array, rows: NDArray[np.int64]) -> csr_array:
     found = matrix[rows]
     found.sort_indices()
     return found
-
-
-def _own(
-    z: csr_array, material: Material, rubrics: Sequence[BankRubric], prompts: NDArray[np.int32]
-) -> NDArray[np.bool_]:
-    """Return which entries judge a rubric on the prompt that alone gave it (see `Sources.own`)."""
-    sources, own = material.sources(rubrics), np.zeros(z.nnz, bool)
-    for row, prompt in enumerate(prompts.tolist()):
-        if len(mined := sources.own(prompt)):
-            span = slice(z.indptr[row], z.indptr[row + 1])
-            own[span] = np.isin(z.indices[span], mined)
-    return own
 
 
 def _read(
@@ -228,3 +207,50 @@ def _from_parquet(path: Path, names: Mapping[str, Mapping[str, int]]) -> dict[st
 
 def _wrong(path: Path, problem: str) -> DataError:
     return DataError(f"{path}: {problem}", hint=HINT)
+
+
+# ── what a store holds ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def store_facts(store: FeatureStore, folder: Path) -> dict[str, Any]:
+    """Return what `svr stages store` shows, as plain values."""
+    arrays, header = store.arrays, store.header
+    n_train, n_dev = store.counts
+    z = arrays.z_delta
+    shares = {"ties": z == 0, "same_verdict": np.abs(z) <= NO_VERDICT, "for_chosen": z > 0}
+    weight = arrays.z_weight
+    return {
+        "judge": header.judge,
+        "marks": list(header.marks),
+        "pairs": {"train": n_train, "dev": n_dev, "hard_negatives": arrays.n_pairs - n_train - n_dev},
+        "prompts": arrays.n_prompts,
+        "features": len(store.vocabulary.terms),
+        "rubrics": len(store.rubrics),
+        "entries": arrays.n_entries,
+        "own": 0 if arrays.z_own is None else int(arrays.z_own.sum()),
+        "measured_only": 0 if store.measured is None else int(store.measured.sum()),
+        "z": {name: round(float(where.mean()), 6) if len(z) else 0.0 for name, where in shares.items()},
+        "weights": None if weight is None or not len(weight) else [float(weight.min()), float(weight.max())],
+        "preset": header.config.preset,
+        "seed": header.config.split_seed,
+        "round": header.round,
+        "bytes": sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+    }
+
+
+def facts_in_words(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the figures of `store_facts` as labelled lines."""
+    pairs, z, weights = (facts[name] for name in ("pairs", "z", "weights"))
+    counts = f"{pairs['train']:,} train, {pairs['dev']:,} dev, {pairs['hard_negatives']:,} hard negatives"
+    a_pair = facts["entries"] / max(1, sum(pairs.values()))
+    ties, same, chosen = (f"{100 * z[name]:.1f} %" for name in ("ties", "same_verdict", "for_chosen"))
+    return [
+        ("judge", facts["judge"] or "not recorded"),
+        ("pairs", f"{counts}; {facts['prompts']:,} prompts, {facts['features']:,} features"),
+        ("rubrics", f"{facts['rubrics']:,}"),
+        ("entries", f"{facts['entries']:,}, {a_pair:.1f} a pair; {facts['measured_only']:,} to measure only"),
+        ("", f"{facts['own']:,} on the prompt that alone gave the rubric"),
+        ("z", f"{ties} ties (0), {same} within ±{NO_VERDICT}, {chosen} above 0"),
+        ("weights", "1 each" if weights is None else f"{weights[0]:g} to {weights[1]:g}"),
+        ("fit", f"{facts['preset']}, seed {facts['seed']}" + (f", round {facts['round']}" if facts["round"] else "")),
+    ]

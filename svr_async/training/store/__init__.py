@@ -1,1 +1,0 @@
-"""Feature stores: what a fit reads, in files."""
