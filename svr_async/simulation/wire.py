@@ -140,6 +140,7 @@ def reply_to(request: ChatRequest, text: str, fingerprint: str, attempt: int, **
     """Return a reply with what all shapes have in common: id, model, fingerprint, usage for the text."""
     read, written = request.prompt_tokens, math.ceil(len(text) / CHARS_PER_TOKEN)
     usage = {"prompt_tokens": read, "completion_tokens": written, "input_tokens": read, "output_tokens": written}
+    usage["total_tokens"] = read + written
     return {
         "id": f"sim-{draw_bytes(request.key, attempt).hex()[:24]}",
         "created": 1_750_000_000,  # a fixed moment: replies do not depend on the clock

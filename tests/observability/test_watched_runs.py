@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
 import pytest
 from endpoint import SimConfig, SimServer
@@ -119,6 +120,16 @@ def test_spans_go_where_the_variables_say(place: Path) -> None:
     assert done.stdout.count('"service.name": "svr-async"') == 4
     silent = svr(*EVAL, "--limit", "3", "-q", cwd=place, OTEL_SDK_DISABLED="true", **variables)
     assert '"name"' not in silent.stdout
+
+
+def test_the_page_names_the_commands_that_are_watched() -> None:
+    """No other command has the options, and none starts OpenTelemetry."""
+    context = click.Context(group)
+    found = [group.get_command(context, name) for name in group.list_commands(context)]
+    found += [command for one in found if isinstance(one, click.Group) for command in one.commands.values()]
+    watched = [one.name for one in found if one and "log_json" in {param.name for param in one.params}]
+    page = (Path(__file__).parents[2] / "docs/observability.md").read_text("utf-8")
+    assert f"belong to {' and '.join(f'`svr {name}`' for name in watched)}." in page
 
 
 async def test_a_program_can_watch_its_engine(tmp_path: Path, sim: SimServer) -> None:

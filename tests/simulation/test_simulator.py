@@ -226,6 +226,7 @@ def test_the_fields_of_a_reply() -> None:
     cut = SIM.answer(ask.of_pair(WORLD, ITEMS[0], max_tokens=20))
     assert [reply["choices"][0]["finish_reason"] for reply in (whole, cut)] == ["stop", "length"]
     assert cut["usage"]["completion_tokens"] == 20
+    assert cut["usage"]["total_tokens"] == cut["usage"]["prompt_tokens"] + 20
     assert ask.content(whole).startswith(ask.content(cut))
     assert whole["usage"]["completion_tokens"] == -(-len(ask.content(whole)) // 4)
     assert whole["id"] == SIM.answer(ask.of_pair(WORLD, ITEMS[0]))["id"]
