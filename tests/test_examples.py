@@ -86,7 +86,7 @@ def test_the_notebook_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monke
     assert "<Comparison of 2 runs" in text_of(readme)
     (error,) = failing["outputs"]
     assert error["ename"] == "UsageError"
-    assert "To fix it: give a folder that svr eval has written" in "\n".join(error["traceback"])
+    assert "To fix it: svr runs lists them; svr eval writes one" in "\n".join(error["traceback"])
 
 
 @pytest.fixture(scope="module")

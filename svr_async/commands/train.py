@@ -155,7 +155,7 @@ def judge(**flags: Any) -> int:
 @option("--pairs FILE", "Make STORE of these preference pairs.", type=opt.PATH)
 @opt.layout
 @option("--rubrics FILE.jsonl", "With --pairs: a rubric's text on each line.", type=opt.PATH)
-@option("--z FILE", "With --pairs: judged entries, .npz or .parquet.", type=opt.PATH)
+@option("--z FILE", "With --pairs: z by pair and rubric, .npz or .parquet.", type=opt.PATH)
 @option("--judge TEXT", "Who judged, for the bank's card.", default="imported")
 @option("--seed N", "Seed.", type=click.IntRange(0, (1 << 32) - 1), default=42)
 @opt.json

@@ -40,7 +40,8 @@ def coerce_fields(record: Any) -> None:
         made = (make(value) for given, make in CONVERSIONS if isinstance(value, given) and not isinstance(value, bool))
         converted = [value] if has_type(value, kind) else [one for one in made if has_type(one, kind)]
         if not converted:
-            raise UsageError(f"{field.name} cannot be {short(value)}", hint=f"its type is {field.type}")
+            name = kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+            raise UsageError(f"{field.name} cannot be {short(value)}", hint=f"its type is {name}")
         object.__setattr__(record, field.name, converted[0])
 
 

@@ -155,9 +155,8 @@ class Caller:
         self._noticed_until = 0.0
         self._failing_since: float | None = None  # when the first call without an answer left
         self._noted: set[str] = set()
-        self._first_cost: asyncio.Lock | None = None
-        if budget.max_usd is not None and price is None:
-            self._first_cost = asyncio.Lock()  # held by one call at a time until a reply reports its cost
+        # With a budget, held by one call at a time until the cost of one is known: else all that fit in flight leave.
+        self._first_cost = None if budget.max_usd is None else asyncio.Lock()
 
     async def call(self, request: Request) -> Reply:
         """Send until there is a complete reply. Success is one await; tenacity is used only after a failure."""
@@ -245,7 +244,7 @@ class Caller:
     async def _attempt(self, request: Request) -> Reply:
         if self._first_cost is not None:
             async with self._first_cost:
-                if self._first_cost is not None and self.usd is None:
+                if self.usd is None or not self.budget.answered:
                     return await self._send(request, self.clock())
         return await self._send(request, self.clock())
 
@@ -323,6 +322,7 @@ class Caller:
         self.pool.counts_tokens = self.pool.counts_tokens or slot.endpoint.counts_tokens
 
     def _pay(self, usd: float, estimated_usd: float = 0.0) -> None:
+        self._first_cost = None
         self.usd = (self.usd or 0.0) + usd
         self.budget.pay(usd, estimated_usd=estimated_usd)
 
@@ -335,7 +335,6 @@ class Caller:
                 reply = structs.replace(reply, usage=structs.replace(reply.usage, cost_usd=usd))
         if usd is not None:
             self._pay(usd)
-            self._first_cost = None
         elif self.usd is not None:
             self.budget.pay(0.0, estimated_usd=self.usd / max(1, self.budget.answered))
         elif self.budget.max_usd is not None:

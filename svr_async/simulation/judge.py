@@ -248,7 +248,7 @@ class PlantedJudge:
         return answers
 
     def respond(self, prompt: str, key: str) -> str:
-        """Answer a prompt by a response to its type, or to any type if it has none."""
+        """Answer a prompt by a response to its type, or to any type if its own is unknown."""
         rng = random.Random(draw_bytes(self._author_key, "respond", key, 0))  # noqa: S311  (a planted world)
         kind = self.world.read_prompt(prompt).kind
         return self.world.write_response(rng, rng.randrange(len(self.world.kinds)) if kind is None else kind)

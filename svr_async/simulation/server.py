@@ -81,7 +81,7 @@ class SimServer:
         return self.config.latency_ms / 1000 * scale * rng.lognormvariate(0, LATENCY_SIGMA)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return what is served; reward models are asked without `/v1`."""
+        """Return the routes; reward models are asked without `/v1`."""
         places = [(f"{root}/{shape}", shape) for shape in Shape for root in ("", "/v1")]
         posts = [web.post(path, partial(self.respond, shape=shape)) for path, shape in places]
         return [*posts, web.get("/v1/models", self._models)]

@@ -36,7 +36,7 @@ class SimConfig:
     """Everything about a simulated endpoint; the defaults are a flawless one that answers at once.
 
     `manner` is the form of replies (`simulation.manners`), `latency_ms` the median for a reply of 256 tokens, `rpm` a
-    limit of calls a minute (0: none). `fault_rate` of the first `faulty_attempts` at each request have one of `faults`.
+    limit of calls a minute (0: any). `fault_rate` of the first `faulty_attempts` at each request have one of `faults`.
     """
 
     seed: int = 0

@@ -89,7 +89,7 @@ def test_the_page_and_the_table_are_files_of_their_own(
         (("small", "direct"), "differ in their method"),
         (("longest",), "asked no judge"),
         (("small", "--out", "frontier.txt"), "no format for a frontier"),
-        (("nowhere",), "not a run folder"),
+        (("nowhere",), "no such run"),
     ],
 )
 def test_runs_that_do_not_belong_together_are_refused(

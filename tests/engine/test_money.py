@@ -45,6 +45,19 @@ def in_header(usd: float) -> RawReply:
     return RawReply(status=200, headers={COST_HEADER: str(usd)}, body=completion("yes").body)
 
 
+async def test_a_small_budget_is_hardly_exceeded(cache_folder: Path) -> None:
+    """The first call goes alone, so that its cost is known before sixty others leave."""
+    price = Price(input=1e6, cached=1e6, output=0.0)  # a dollar a token: each call costs 100
+    reply = completion("yes", usage={"prompt_tokens": 100, "completion_tokens": 10})
+    async with scripted_engine(cache_folder, by_turn(reply), budget=Budget(max_usd=250.0), price=price) as (
+        engine,
+        transport,
+    ):
+        await asyncio.gather(*(engine.complete(ask(f"q{n}")) for n in range(60)), return_exceptions=True)
+        assert isinstance(engine.fatal, BudgetError)
+        assert len(transport.sent) == 3
+
+
 @pytest.mark.parametrize("priced", [in_body, in_header])
 async def test_the_reported_cost_is_used_without_a_price(cache_folder: Path, priced: Any) -> None:
     """A budget in dollars stops the run; the cost is stored with the reply and known in a later run."""

@@ -26,7 +26,7 @@ PLANNED = "Planned rubric"  # how the placeholder of an induced rubric begins
 SUPPORT = 0.3  # share of the training pairs near the boundary
 REPEATED = 0.65  # share of them that were so in the first round
 MINED, LETTERS = 4, 90  # rubrics that a pair gives, and the length of each
-RUBRICS = 9.0  # of a bank, times the root of the number of pairs; none is pruned
+RUBRICS = 9.0  # of a bank, times the root of the number of pairs, without pruning
 ASSUMED = {"support": SUPPORT, "repeated": REPEATED, "mined": MINED, "bank": RUBRICS, "letters": LETTERS}
 ASSUMPTIONS = (
     f"assumed: {100 * SUPPORT:.0f} % of the pairs support pairs up to the cap, of which {100 * REPEATED:.0f} % again "
