@@ -29,10 +29,7 @@ def type_error(record: Any) -> str:
 
 
 def coerce_fields(record: Any) -> None:
-    """Convert fields of a frozen dataclass: str to Path, int to str, list to tuple, as the fields' types require.
-
-    UsageError for the first value that cannot be converted.
-    """
+    """Convert fields of a frozen dataclass to their types: str to Path, int to str, list to tuple; else UsageError."""
     owner: Any = type(record)
     hints = _hints(owner)
     for field in fields(record):
