@@ -45,11 +45,17 @@ def evaluated(folder: Path, outputs: list[str], scorer: Any, ids: list[str] | No
     return log
 
 
-def test_the_scorer_is_found_by_its_name(tmp_path: Path) -> None:
-    """`--scorer svr_async/svr` leads to it by the entry point, where the package is installed."""
-    make = "from inspect_ai._util.registry import registry_create as make"
-    done = run_python(f"{make}; print(make('scorer', 'svr_async/svr').__module__)", cwd=tmp_path)
-    assert done.stdout.strip() == "svr_async.serving.hooks.inspect_ai", done.stderr
+def test_a_log_is_scored_by_the_scorers_name(tmp_path: Path) -> None:
+    """`inspect score LOG --scorer svr_async/svr` finds it by the entry point, where the package is installed."""
+    from inspect_ai.log import read_eval_log
+
+    evaluated(tmp_path, ["Red."], None)
+    (log,) = (tmp_path / "logs").glob("*.eval")
+    scorer = ("--scorer", "svr_async/svr", "-S", "judge=rules", "-S", "compare_target=true")
+    run = "from inspect_ai._cli.main import main; main()"
+    done = run_python(run, "score", str(log), *scorer, "--action", "overwrite", "--overwrite", cwd=tmp_path)
+    (sample,) = read_eval_log(str(log)).samples
+    assert sample.scores["svr"].metadata["judge"].startswith("rules"), done.stderr
 
 
 def test_a_completion_is_scored_by_the_bank(sim: SimServer, tmp_path: Path) -> None:

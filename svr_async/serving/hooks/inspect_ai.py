@@ -1,4 +1,4 @@
-"""A scorer for inspect_ai: `--scorer svr_async/svr`; imported by inspect_ai only, by its entry point."""
+"""A scorer for inspect_ai: `inspect score --scorer svr_async/svr`; imported by inspect_ai only, by its entry point."""
 
 from __future__ import annotations
 
