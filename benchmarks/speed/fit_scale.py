@@ -144,6 +144,7 @@ def _make(args: argparse.Namespace) -> None:
 
     from svr_async.fit.arrays import FitArrays
     from svr_async.fit.tfidf import Vocabulary
+    from svr_async.training.rounds.config import config_of
     from svr_async.training.rounds.store import FeatureStore, Header, write_store
 
     args.keep.mkdir(parents=True, exist_ok=True)
@@ -175,7 +176,7 @@ def _make(args: argparse.Namespace) -> None:
         **z,
     )
     store = FeatureStore(
-        header=Header(judge="SIMULATED planted judgements"),
+        header=Header(judge="SIMULATED planted judgements", config=config_of("default")),
         vocabulary=Vocabulary(terms=terms, idf=np.ones(VOCABULARY, np.float32)),
         rubrics=tuple(rubrics),
         pairs=pa.table(pairs),

@@ -20,7 +20,7 @@ from svr_async.errors import DataError, UsageError
 from svr_async.fit.arrays import LARGEST_Z, FitArrays
 from svr_async.scoring.bank import BankRubric
 from svr_async.training.bank.merge import refuse_long_names
-from svr_async.training.rounds.config import TrainConfig
+from svr_async.training.rounds.config import TrainConfig, config_of
 from svr_async.training.rounds.session import Material, prepare, source_names
 from svr_async.training.rounds.store import FeatureStore, Header, pair_table, read_rubrics, write_store
 
@@ -37,7 +37,7 @@ def import_store(
     out: Path,
     *,
     judge: str = "imported",
-    config: TrainConfig = TrainConfig(),  # noqa: B008  (frozen)
+    config: TrainConfig = config_of("default"),  # noqa: B008  (frozen)
 ) -> None:
     """Write a store of these pairs, of the rubrics and entries in two files.
 
