@@ -66,7 +66,7 @@ class Budget:
             raise BudgetError(f"--max-calls {self.max_calls} is reached", hint=hint)
         if self.max_usd is not None and self._expected() >= self.max_usd:
             hint = "the same command continues and may spend as much again; with --dry-run it prices the rest"
-            pending = f"; calls in flight still cost: {self.in_flight}" if self.in_flight else ""
+            pending = f"; calls in flight: {self.in_flight}" if self.in_flight else ""
             raise BudgetError(f"--budget ${self.max_usd:g} is reached (${self.usd:.4f} spent{pending})", hint=hint)
         self.calls += 1
         self.in_flight += 1

@@ -74,7 +74,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     marks: tuple[Integrity, ...] = ()
     prompts_digest: str = ""
     pairs_digest: str = ""
-    config: TrainConfig = TrainConfig()
+    config: TrainConfig
     round: int = 0
     last: bool = True
     files: dict[str, str] = {}
